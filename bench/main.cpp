@@ -12,7 +12,6 @@
 #include "bench/shvs/command.h"
 #include "bench/step/command.h"
 #include "bench/tvd/command.h"
-#include "command_line/parse.h"
 #ifdef CROUPIER_HAS_CUDA
 #include "bench/lean/command.h"
 #include "bench/writer/command.h"
@@ -21,8 +20,18 @@
 
 namespace {
 
+constexpr const char* kExamples = R"(Examples:
+  croupier bench ipc
+      compare the latency of a decision with a bare ring and with ZMQ
+  croupier bench decide --rows rows.bf16 --cases full,topp
+      compare decisions with a plain read of the row
+  croupier bench fairness --json
+      measure how long a small session waits for a large one
+
+`croupier help bench COMMAND` describes a benchmark.)";
+
 int run(int argc, char** argv) {
-    CLI::App app{"Measurements; every answer is a ratio of one run", "croupier bench"};
+    CLI::App app{"Benchmarks; each compares with a baseline from the same run", "croupier bench"};
     app.require_subcommand(1);
     int status = 0;
     croupier::bench::add_decide_bench(app, status);
@@ -38,10 +47,11 @@ int run(int argc, char** argv) {
     croupier::bench::add_lean_bench(app);
     croupier::bench::add_writer_bench(app);
 #endif
+    app.footer(kExamples);
     try {
         if (const auto over = croupier::command_line::parse(app, argc, argv)) return *over;
     } catch (const std::exception& failure) {
-        // A measurement runs while its command line is parsed.
+        // Benchmarks run in CLI11 callbacks, so their errors come from parse().
         const std::string name = app.get_subcommands().front()->get_name();
         std::fprintf(stderr, "bench %s: %s\n", name.c_str(), failure.what());
         return 1;

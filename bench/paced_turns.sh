@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Steps of an engine that takes its time, decided by two builds in turns: bench/paced_turns.sh OLD_BIN NEW_BIN OUT.json
+# Compares two builds that decide steps of an engine with a stage time: bench/paced_turns.sh OLD_BIN NEW_BIN OUT.json
 #   [ROUNDS=5] [STAGE_MS=5] [SETTINGS="BATCH:MIX ..."] [OPTIONS="--wait adaptive"]
-# OLD_BIN and NEW_BIN are folders with croupier, croupierd and croupier-sim. The host sends lean steps; nothing is verified.
+# OLD_BIN and NEW_BIN are folders with croupier, croupierd and croupier-sim. Writers send lean steps; nothing is verified.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 [ $# -eq 3 ] || { sed -n 2,3p "$0" >&2; exit 2; }

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""How well a hotness order of a few tokens does for the text that they come from.
+"""How well a hotness order from a few tokens covers the text that they come from.
 
     bench/trace_shares.py COUNTS.i64 RANKS.i32 [SAMPLE.i32] >result.json
 

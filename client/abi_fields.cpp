@@ -80,20 +80,14 @@ proto::Geometry geometry_from_abi(const croupier_open_options& options) {
     proto::Geometry geometry;
     copy_geometry(options, geometry, to_proto);
     geometry.has_order = options.order != nullptr || options.hotness_file != nullptr ? 1 : 0;
-    geometry.lean_of_devices = options.transport == CROUPIER_TRANSPORT_BY_DEVICE ? 1 : 0;
-    if (options.transport == CROUPIER_TRANSPORT_LEAN || geometry.lean_of_devices != 0)
-        geometry.lean_blocks = proto::kUsualLeanBlocks;
+    if (options.transport == CROUPIER_TRANSPORT_LEAN) geometry.lean_blocks = proto::kUsualLeanBlocks;
     cut_shards(options, geometry);
-    if (options.transport == CROUPIER_TRANSPORT_AUTO)
-        geometry.offered_lean_blocks = proto::offered_lean_blocks_of(geometry);
     return geometry;
 }
 
 void geometry_to_abi(const proto::Geometry& geometry, croupier_open_options& options) {
     copy_geometry(options, geometry, to_abi);
-    options.transport = geometry.lean_blocks != 0 ? CROUPIER_TRANSPORT_LEAN : CROUPIER_TRANSPORT_ROWS;
-    if (geometry.lean_of_devices != 0) options.transport = CROUPIER_TRANSPORT_BY_DEVICE;
-    if (geometry.offered_lean_blocks != 0) options.transport = CROUPIER_TRANSPORT_AUTO;
+    options.transport = geometry.is_lean() ? CROUPIER_TRANSPORT_LEAN : CROUPIER_TRANSPORT_ROWS;
     const proto::RankShard& last = geometry.shards[geometry.tp - 1];
     options.padded_vocab = last.first_id + last.count;
 }

@@ -93,7 +93,6 @@ static_assert(same(CROUPIER_MAX_LENGTH, proto::kMaxLength));
 static_assert(same(CROUPIER_MAX_BIAS, proto::kMaxBias));
 static_assert(same(CROUPIER_MAX_STOP_IDS, proto::kMaxStopIds));
 static_assert(same(CROUPIER_MAX_LIST_TOKENS, proto::kMaxListTokens));
-static_assert(same(CROUPIER_MAX_TILE, proto::kMaxTile));
 static_assert(same(CROUPIER_MAX_LOGPROBS, proto::kMaxLogprobs));
 static_assert(same(CROUPIER_MAX_SESSION_LOGPROBS, proto::kMaxSessionLogprobs));
 static_assert(same(CROUPIER_MAX_CHILD + 1, proto::kMostChildren));

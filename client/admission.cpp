@@ -83,8 +83,13 @@ std::optional<std::string> ids_fault(const croupier_sequence& from, std::uint32_
     return std::nullopt;
 }
 
-std::optional<std::string> params_fault(const proto::SamplingParams& params, std::uint32_t vocab) {
+std::optional<std::string> params_fault(const proto::SamplingParams& params,
+                                        const proto::Geometry& geometry) {
+    const std::uint32_t vocab = geometry.vocab;
     if (const auto fault = proto::param_fault(params)) return proto::describe(*fault);
+    if (params.rng == proto::Rng::shvs && geometry.is_lean())
+        return "rng is shvs, which a session of the transport lean does not have: open it with the transport "
+               "rows";
     const bool no_eos = params.eos_token_id == -1;
     if (no_eos || proto::token_in_range(params.eos_token_id, vocab)) return std::nullopt;
     return id_fault("eos_token_id", params.eos_token_id, vocab) + ", or -1 for none";
@@ -92,7 +97,8 @@ std::optional<std::string> params_fault(const proto::SamplingParams& params, std
 
 }  // namespace
 
-shm::Result<Admitted> check_sequence(const croupier_sequence& from, std::uint32_t vocab) {
+shm::Result<Admitted> check_sequence(const croupier_sequence& from, const proto::Geometry& geometry) {
+    const std::uint32_t vocab = geometry.vocab;
     const auto refuse = [&](const std::string& fault) {
         return shm::fail(shm::Errc::bad_argument, "sequence " + std::to_string(from.uid) + ": " + fault);
     };
@@ -100,7 +106,7 @@ shm::Result<Admitted> check_sequence(const croupier_sequence& from, std::uint32_
     shm::NewSequence& sequence = admitted.sequence;
     sequence.uid = from.uid;
     sequence.params = params_from_abi(*from.params);
-    if (auto fault = params_fault(sequence.params, vocab)) return refuse(*fault);
+    if (auto fault = params_fault(sequence.params, geometry)) return refuse(*fault);
     if (auto fault = ids_fault(from, vocab)) return refuse(*fault);
     if (auto fault = copy_bias(from, vocab, admitted.bias)) return refuse(*fault);
     sequence.prompt = {from.prompt, from.prompt_count};

@@ -14,6 +14,6 @@ struct Admitted {
     std::vector<proto::TokenBias> bias;
 };
 
-shm::Result<Admitted> check_sequence(const croupier_sequence& sequence, std::uint32_t vocab);
+shm::Result<Admitted> check_sequence(const croupier_sequence& sequence, const proto::Geometry& geometry);
 
 }  // namespace croupier::client

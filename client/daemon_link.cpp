@@ -39,8 +39,6 @@ flatbuffers::Offset<wire::Open> open_message(flatbuffers::FlatBufferBuilder& bui
     open.add_max_logprobs(geometry.max_logprobs);
     open.add_max_support(geometry.max_support);
     open.add_lean_blocks(geometry.lean_blocks);
-    open.add_lean_of_devices(geometry.lean_of_devices != 0);
-    open.add_offered_lean_blocks(geometry.offered_lean_blocks);
     open.add_shards(shards);
     if (!order.IsNull()) open.add_order(order);
     open.add_takeover(request.takeover);

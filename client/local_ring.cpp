@@ -65,7 +65,7 @@ shm::Result<bool> LocalRing::check_usable() {
 
 shm::Result<bool> LocalRing::add(const croupier_sequence& sequence) {
     CROUPIER_TRY(check_usable());
-    CROUPIER_TRY_VALUE(admitted, check_sequence(sequence, segment_->geometry().vocab));
+    CROUPIER_TRY_VALUE(admitted, check_sequence(sequence, segment_->geometry()));
     return sequences_.add(admitted.sequence);
 }
 

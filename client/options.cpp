@@ -29,9 +29,11 @@ std::optional<std::string> options_fault(const croupier_open_options& options, c
         return "endpoint is empty, it should be the daemon's control.endpoint, ipc://<path> or "
                "tcp://<host>:<port>, or NULL for the daemon that runs here";
     }
-    if (options.transport > CROUPIER_TRANSPORT_BY_DEVICE) {
-        return "transport is " + std::to_string(options.transport) +
-               ", allowed: auto, rows, lean or by device (0 to 3)";
+    if (options.transport > CROUPIER_TRANSPORT_LEAN)
+        return "transport is " + std::to_string(options.transport) + ", allowed: rows or lean (0 or 1)";
+    if (options.transport == CROUPIER_TRANSPORT_LEAN && options.randoms_supplied != 0) {
+        return "randoms_supplied is 1, which needs the transport rows: open the session with that, or let "
+               "the samplers make the randoms";
     }
     const std::string name = text_of(options.name);
     if (name.empty() || name.size() > kLongestName) {
@@ -96,9 +98,6 @@ constexpr std::array kFields = {
     Field{"mask_rows", &Geometry::mask_rows, false},
     Field{"max_logprobs", &Geometry::max_logprobs, false},
     Field{"max_support", &Geometry::max_support, false},
-    Field{"lean_blocks", &Geometry::lean_blocks, false},
-    // Where all steps are lean a GPU's rows are lent, to which who asks for this has not agreed.
-    Field{"lean_of_devices", &Geometry::lean_of_devices, false},
 };
 
 }  // namespace
@@ -139,6 +138,10 @@ std::optional<std::string> unfit_geometry(const Geometry& asked, const Geometry&
         if (field.exact ? have == want : have >= want) continue;
         return std::string(field.name) + " is " + std::to_string(have) + " in the session and " +
                std::to_string(want) + " in the options";
+    }
+    if (asked.is_lean() != given.is_lean()) {
+        return std::string("transport is ") + (given.is_lean() ? "lean" : "rows") + " in the session and " +
+               (asked.is_lean() ? "lean" : "rows") + " in the options";
     }
     if (asked.shards != given.shards) {
         const auto ids = [](const Geometry& geometry) {

@@ -201,7 +201,7 @@ shm::Result<bool> RelayedRing::may_write() {
 
 shm::Result<bool> RelayedRing::add(const croupier_sequence& sequence) {
     CROUPIER_TRY(may_write());
-    CROUPIER_TRY_VALUE(admitted, check_sequence(sequence, geometry_.vocab));
+    CROUPIER_TRY_VALUE(admitted, check_sequence(sequence, geometry_));
     CROUPIER_TRY(outputs_.check_new(sequence.uid));
     CROUPIER_TRY(shm::check_room(geometry_, outputs_.held(), admitted.sequence));
     CROUPIER_TRY(shm::check_known(admitted.sequence.params, params_bytes_));

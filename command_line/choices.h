@@ -9,14 +9,14 @@
 
 namespace croupier::command_line {
 
-// Help shows the names as {a,b,c}, and an error lists them.
+// Help shows the names as {a,b,c}, and errors list them.
 CLI::Validator one_of(const std::vector<std::string>& names);
 
 template <typename T>
 using Choices = std::vector<std::pair<std::string, T>>;
 
-// An option that sets `value` to what the name stands for. Its default is the name of the present value.
-// CLI::CheckedTransformer would show the values beside the names, as numbers or as raw bytes.
+// Adds an option that sets `value` to the value of the given name; the default is the name of the current
+// value. CLI::CheckedTransformer would show the values too, as numbers or raw bytes.
 template <typename T>
 CLI::Option* add_choice(CLI::App& app, const std::string& option, T& value, const Choices<T>& choices,
                         const std::string& description) {

@@ -12,10 +12,10 @@ namespace croupier::command_line {
 namespace {
 
 constexpr std::size_t kColumn = 30;
-// On narrower terminals descriptions stand below their options.
+// On narrower terminals, descriptions are below their options.
 constexpr std::size_t kNarrow = 60;
 
-// What CLI11 knows of an option's values: "UINT:UINT in [1 - 4096]" or "TEXT:{rows,lean}".
+// CLI11's description of an option's values: "UINT:UINT in [1 - 4096]" or "TEXT:{rows,lean}".
 struct Values {
     std::string type;
     std::string allowed;
@@ -32,7 +32,7 @@ bool are_names(const std::string& allowed) {
     return !allowed.empty() && allowed.front() == '{';
 }
 
-// "1 to 4096" of "UINT in [1 - 4096]"
+// Converts "UINT in [1 - 4096]" to "1 to 4096".
 std::string in_words(const std::string& allowed) {
     if (allowed == "POSITIVE") return "above 0";
     if (allowed == "NONNEGATIVE") return "0 or more";
@@ -75,7 +75,7 @@ std::string details_of(const CLI::Option& option) {
     return details.empty() ? "" : " [" + CLI::detail::join(details, "; ") + "]";
 }
 
-// Lists of names may be longer than a line: they are broken behind commas.
+// Lists of names may be longer than a line: breaks them after commas.
 std::string broken_at_commas(const std::string& text, std::size_t width) {
     std::string result;
     std::size_t used = 0;
@@ -106,7 +106,7 @@ std::string HelpFormat::row(const std::string& left, const std::string& right) c
 
 std::string HelpFormat::make_help(const CLI::App* app, std::string name, CLI::AppFormatMode mode) const {
     std::string text = CLI::Formatter::make_help(app, std::move(name), mode);
-    // CLI11 sets its groups of options two lines apart.
+    // CLI11 puts two empty lines between groups of options.
     for (std::size_t at = 0; (at = text.find("\n\n\n", at)) != std::string::npos;) text.erase(at, 1);
     return text;
 }

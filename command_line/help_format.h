@@ -1,5 +1,4 @@
-// How --help looks, alike in every program: lines that fit the terminal, and options by their names and
-// units.
+// The format of --help in every program: wrapped to the terminal, with the allowed values of each option.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -16,8 +15,7 @@ class HelpFormat : public CLI::Formatter {
     std::string make_description(const CLI::App* app) const override;
     std::string make_option(const CLI::Option* option, bool is_positional) const override;
     std::string make_subcommand(const CLI::App* command) const override;
-    // Paragraphs are wrapped; headings ("Examples:") and indented lines, which are examples and tables, stay
-    // as they are.
+    // Wraps paragraphs. Headings ("Examples:") and indented lines (examples and tables) are kept as they are.
     std::string make_footer(const CLI::App* app) const override;
 
   private:

@@ -31,7 +31,7 @@ Words commands_of(const CLI::App& app) {
     return names;
 }
 
-// Without their dashes, and without those that --help hides.
+// Names without dashes. Options that --help hides are left out.
 Words options_of(const CLI::App& app) {
     Words names;
     for (const CLI::Option* option : app.get_options()) {
@@ -72,7 +72,7 @@ int refuse_word(const CLI::App& app, const std::string& word, int status) {
     return refuse(app, why, is_option || commands.empty() ? "options" : "commands", status);
 }
 
-// The command that got a word which it does not know.
+// The command that received an unknown word.
 const CLI::App* command_with_unknown_word(const CLI::App& app) {
     if (!app.remaining().empty()) return &app;
     for (const CLI::App* command : app.get_subcommands()) {
@@ -94,13 +94,13 @@ int explain(CLI::App& app, const CLI::ParseError& error) {
     const bool lacks_command = command.get_require_subcommand_min() > 0 && command.get_subcommands().empty();
     if (lacks_command) return print_help(command);
     std::string what = error.what();
-    // Not in CLI11's words: "--batch: 1 required UINT:UINT in [1 - 4096] missing".
+    // Replaces CLI11's message "--batch: 1 required UINT:UINT in [1 - 4096] missing".
     if (error.get_name() == "ArgumentMismatch" && what.ends_with(" missing"))
         what = what.substr(0, what.find(": ")) + " needs a value";
     return refuse(command, what + "; ", "options", error.get_exit_code());
 }
 
-// `help hotset build`: the words behind `help`.
+// Prints the help for `help hotset build`; `words` are those after `help`.
 int help(CLI::App& app, const Words& words) {
     CLI::App* asked = &app;
     for (const std::string& word : words) {

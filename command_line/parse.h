@@ -1,4 +1,4 @@
-// Reads a program's command line, alike in every program.
+// Parses the command line of every program.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -6,9 +6,9 @@
 
 namespace croupier::command_line {
 
-// Reads the command line and runs the callbacks of the commands in it. Returns the exit status where the
-// program has nothing more to do: it printed help or its version, or explained on standard error, in one
-// line, what is wrong. Help is also printed for `help`, `help COMMAND` and where a command is missing.
+// Parses the command line and runs the callbacks of its commands. Returns the exit status if the program is
+// done: it printed help, its version, or a one-line error on standard error. `help`, `help COMMAND` and a
+// missing command also print help.
 std::optional<int> parse(CLI::App& app, int argc, char** argv);
 
 }  // namespace croupier::command_line

@@ -1,4 +1,4 @@
-// How wide a terminal is, and text that fits it.
+// The width of a terminal, and wrapping of text.
 #pragma once
 
 #include <cstddef>
@@ -9,10 +9,10 @@ namespace croupier::command_line {
 
 inline constexpr std::size_t kUsualWidth = 80;
 
-// kUsualWidth where `descriptor` is no terminal, or one that does not know its size.
+// Returns kUsualWidth if `descriptor` is not a terminal or its size is unknown.
 std::size_t terminal_width(int descriptor);
 
-// Breaks the text at spaces; every line after the first begins with `indent` spaces.
+// Wraps the text at spaces. Every line after the first is indented by `indent` spaces.
 std::string wrapped(std::string_view text, std::size_t indent, std::size_t width);
 
 }  // namespace croupier::command_line

@@ -14,7 +14,7 @@ namespace croupier::explain {
 namespace {
 
 constexpr std::uint32_t kMaxDraws = 1'000'000;
-// A position is 32 bits wide, also that of the last draw.
+// Positions have 32 bits, including that of the last draw.
 constexpr std::uint32_t kMaxPosition = std::numeric_limits<std::uint32_t>::max() - kMaxDraws;
 
 const std::vector<std::string>& known_keys() {
@@ -38,7 +38,10 @@ RowShape read_shape(const Fields& fields, std::uint32_t vocab, std::size_t dtype
     shape.dtype = static_cast<proto::Dtype>(dtype);
     shape.vocab = vocab;
     shape.ranks = fields.whole("ranks", 1U, {1, std::min(proto::kMaxTp, vocab)});
-    shape.tile = fields.whole("tile", 64U, {1, proto::kMaxTile});
+    shape.tile = fields.whole("tile", 64U, {1, proto::kBlockIds});
+    if (shape.tile != 1 && shape.tile != proto::kBlockIds)
+        throw RequestError("tile is " + std::to_string(shape.tile) + "; allowed: 1 or " +
+                           std::to_string(proto::kBlockIds));
     return shape;
 }
 
@@ -62,7 +65,7 @@ Row row_of_logits(const Fields& fields, const Json& logits) {
 }
 
 Row row_of_file(const Fields& fields, RowFiles& files) {
-    if (fields.has("dtype")) throw RequestError("dtype belongs to logits; a row's is row.dtype");
+    if (fields.has("dtype")) throw RequestError("dtype is for logits; with row, use row.dtype");
     const Fields row(object_at(fields, "row"), "row.", {"file", "dtype", "vocab", "index"});
     for (const char* needed : {"file", "dtype", "vocab"}) {
         if (!row.has(needed)) {
@@ -107,7 +110,7 @@ void read_history(const Fields& fields, Case& result) {
     result.prompt = fields.ids("prompt");
     result.output = fields.ids("output");
     const std::uint64_t history = result.prompt.size() + result.output.size();
-    // By default the decided token does not fill the sequence up: no stop that nobody asked for.
+    // By default the sequence has room for another token, so that the decision does not end it.
     const std::uint64_t room = fields.has("max_length") ? 1 : 2;
     if (history + room > proto::kMaxLength) {
         throw RequestError("prompt and output have " + std::to_string(history) + " ids; allowed: up to " +
@@ -119,7 +122,7 @@ void read_history(const Fields& fields, Case& result) {
     result.position = fields.whole("position", next, {next, kMaxPosition});
 }
 
-// As under an identity order: the lowest blocks are the hot ones.
+// As with an identity order: the lowest blocks are hot.
 std::vector<std::uint32_t> lowest_blocks(std::uint32_t hot) {
     std::vector<std::uint32_t> blocks(proto::blocks_of(hot));
     std::iota(blocks.begin(), blocks.end(), 0U);
@@ -130,7 +133,7 @@ std::vector<std::uint32_t> read_hot(const Fields& fields, const Row& row) {
     const auto hot = fields.whole("hot", 0U, {0, row.vocab()});
     const Json* list = fields.find("hot_blocks");
     if (list == nullptr) return lowest_blocks(hot);
-    if (hot != 0) throw RequestError("a request has either hot (so many of the lowest ids) or hot_blocks");
+    if (hot != 0) throw RequestError("a request has either hot (a number of lowest ids) or hot_blocks");
     const std::uint32_t all = proto::blocks_of(row.vocab());
     if (!list->is_array() || list->empty() || list->size() > all) {
         throw RequestError("hot_blocks is " + shown(*list) + "; allowed: a list of 1 to " +
@@ -147,11 +150,12 @@ std::vector<std::uint32_t> read_hot(const Fields& fields, const Row& row) {
     return blocks;
 }
 
-// It is one decision's: the others' would be other words.
+// It applies to one decision only; others need other randoms.
 std::optional<std::uint32_t> read_random(const Fields& fields, const Case& of) {
     if (!fields.has("random")) return std::nullopt;
     if (of.draws > 1 || of.params.children > 1) {
-        throw RequestError("random is of one decision; this request has several (draws, or params.n)");
+        throw RequestError(
+            "random is for a single decision, but this request has several (draws or params.n)");
     }
     return fields.whole("random", 0U);
 }
@@ -180,7 +184,7 @@ Json parse_json(std::string_view text) {
         return Json::parse(text);
     } catch (const Json::exception& error) {
         const std::string_view what = error.what();
-        // "[json.exception.parse_error.101] " is for programmers.
+        // Removes the library's prefix "[json.exception.parse_error.101] ".
         throw RequestError("not JSON: " + std::string(what.substr(what.find("] ") + 2)));
     }
 }
@@ -214,7 +218,7 @@ Case read_case(const Json& request, RowFiles& files) {
 
 Asked::Asked(const Case& of, std::uint32_t child, std::uint32_t draw)
     : params_(sampler::params_of_child(of.params.sampling, child)) {
-    // The sampler tells the drawn token's rank only beside some of the best.
+    // The sampler computes the drawn token's rank only with log-probs of best tokens.
     if (of.wants_logprobs) params_.logprobs = std::max(params_.logprobs, 1U);
     request_.params = &params_;
     request_.bias = of.params.bias;

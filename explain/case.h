@@ -1,4 +1,4 @@
-// One request to `croupier decide` or `croupier explain`, with all that it refers to.
+// A request to `croupier decide` or `croupier explain`, with all files that it names loaded.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ namespace croupier::explain {
 
 enum class Impl { fast, reference };
 
-// What the daemon answered to the same request, where it comes from there.
+// The daemon's decision, if the request was captured from it.
 struct Decided {
     std::uint64_t step = 0;
     std::int32_t token = -1;  // -1: an error
@@ -31,26 +31,26 @@ struct Case {
     std::vector<std::int32_t> prompt;
     std::vector<std::int32_t> output;
     std::vector<std::uint32_t> mask;
-    std::vector<std::uint32_t> hot_blocks;  // empty: the row chooses
+    std::vector<std::uint32_t> hot_blocks;  // empty: each row chooses its own
     proto::Feedback feedback;
     std::uint32_t position = 0;
     std::uint32_t max_length = 0;
-    std::optional<std::uint32_t> random;  // the first word, where a rank's writer gave it
+    std::optional<std::uint32_t> random;  // the first word of randoms, if a writer supplied it
     std::optional<Decided> decided;
     std::uint32_t draws = 1;
     bool wants_support = false;
     bool wants_logprobs = false;
     Impl impl = Impl::fast;
-    std::optional<std::int64_t> target;  // the instruction set that is forced (explain/target.h)
+    std::optional<std::int64_t> target;  // the instruction set to use (explain/target.h)
 };
 
-const std::vector<std::string>& dtype_names();  // as proto::Dtype counts
+const std::vector<std::string>& dtype_names();  // in the order of proto::Dtype
 
 // Both throw RequestError.
 Json parse_json(std::string_view text);
 Case read_case(const Json& request, RowFiles& files);
 
-// What the sampler is asked for one draw of one child; it refers to the case and to itself.
+// The sampler's request for one draw of one child. It points into the case and into itself.
 class Asked {
   public:
     Asked(const Case& of, std::uint32_t child, std::uint32_t draw);

@@ -5,7 +5,7 @@
 
 namespace croupier::explain {
 
-// What the daemon keeps for a vocabulary and for a sequence; kept here from request to request as there.
+// The workspace of a vocabulary and the state of a sequence, reused between requests as in the daemon.
 struct Decider::Fast {
     Fast(std::uint32_t of_vocab, std::uint32_t of_length)
         : max_length(of_length), workspace(of_vocab), state(of_vocab, of_length) {}

@@ -1,4 +1,4 @@
-// The one place that calls the sampler: the code that the daemon runs, or the reference that it must equal.
+// Calls the sampler: the daemon's code, or the reference, which must give the same result.
 #pragma once
 
 #include <memory>
@@ -9,7 +9,7 @@
 
 namespace croupier::explain {
 
-// The reference's outcome and, of the fast code, how it was reached.
+// The outcome in the reference's form and, for the fast code, its path.
 struct Outcome : sampler::reference::Outcome {
     std::string path;  // sampler::name_of; empty for the reference
 };

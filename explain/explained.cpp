@@ -17,7 +17,7 @@ constexpr std::size_t kTop = 20;
 constexpr std::size_t kCut = 10;
 constexpr std::size_t kHistory = 48;  // tokens
 
-// The softmax of the row before any step.
+// The softmax of the original row.
 class Before {
   public:
     explicit Before(const Row& row) : row_(row) {
@@ -43,8 +43,8 @@ std::string chooser_of(const proto::SamplingParams& params) {
     if (params.rng == proto::Rng::vllm && !replaced)
         return "rng vllm: the largest of logit / T plus vLLM's noise";
     const bool proposes = params.rng == proto::Rng::shvs && !replaced && !sampler::is_truncated(params);
-    return proposes ? "rng shvs: a proposal of its block that was accepted (the draw's step says which)"
-                    : "the race: the largest of logit / T - ln(arrival) among those that were left";
+    return proposes ? "rng shvs: an accepted proposal (see the step `draw`)"
+                    : "the race: the largest logit / T - ln(arrival) among the remaining tokens";
 }
 
 TokenShare share_of(const Case& of, const sampler::Survivor& survivor, double before, bool drawn,
@@ -146,8 +146,8 @@ std::string agreement_in_words(const Explained& explained) {
     const Decided& decided = *explained.decided;
     const std::string where = fmt::format("in step {} it decided", decided.step);
     if (decided.token == explained.outcome.decision.token)
-        return fmt::format("{} the same token, by the path '{}'", where, decided.path);
-    return fmt::format("{} ANOTHER token, {}, by the path '{}': please report this", where, decided.token,
+        return fmt::format("{} the same token, by path '{}'", where, decided.path);
+    return fmt::format("{} a DIFFERENT token, {}, by path '{}': please report this bug", where, decided.token,
                        decided.path);
 }
 

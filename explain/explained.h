@@ -1,4 +1,4 @@
-// Why this token: one decision with all that led to it, ready to be shown.
+// One decision with everything that led to its token, ready for display.
 #pragma once
 
 #include <cstdint>
@@ -15,17 +15,17 @@ namespace croupier::explain {
 
 struct TokenShare {
     std::int32_t token;
-    std::string text;  // in quotes, as it may be shown anywhere; empty: the token has none
-    double before;     // its probability in the row as it came
-    double after;      // in the distribution that was drawn from
+    std::string text;  // quoted and safe to display; empty if the token has no text
+    double before;     // its probability in the original row
+    double after;      // in the distribution of the draw
     bool drawn;
-    // What penalties and biases go by.
+    // Input of penalties and biases.
     std::size_t in_prompt;
     std::size_t in_output;
     float bias;
 };
 
-struct FastWay {
+struct FastDecision {
     std::string path;
     std::int32_t token;
     std::uint16_t flags;
@@ -36,30 +36,30 @@ struct Explained {
     std::string dtype;
     std::uint64_t seed = 0;
     std::uint32_t position = 0;
-    std::string text;                // of the token, as a share's
-    std::string history;             // the last tokens before it, as they may be shown; empty: of no text
-    std::string note;                // for who reads the page; empty: none
-    std::optional<Decided> decided;  // what the daemon answered
-    std::string chooser;             // what chose, in words
-    Outcome outcome;                 // the reference's
-    FastWay fast;                    // what the daemon's code does with the same request
-    std::vector<TokenShare> top;     // the likeliest, the drawn token always among them
-    std::vector<TokenShare> cut;     // the likeliest of the row that filters and masks left out
-    double others = 0.0;             // the probability of all that `top` leaves out
-    std::vector<double> running;     // the running probability at each survivor's end, in canonical order
+    std::string text;                // text of the token, as in TokenShare
+    std::string history;             // text of the last tokens before it; empty if they have no text
+    std::string note;                // a note for the page; may be empty
+    std::optional<Decided> decided;  // the daemon's answer
+    std::string chooser;             // how the token was chosen, as text
+    Outcome outcome;                 // of the reference
+    FastDecision fast;               // of the daemon's code for the same request
+    std::vector<TokenShare> top;     // the most likely tokens and the drawn one
+    std::vector<TokenShare> cut;     // the most likely tokens that filters and masks removed
+    double others = 0.0;             // the probability of all tokens outside `top`
+    std::vector<double> running;     // cumulative probabilities of the survivors, in canonical order
 
     const TokenShare& drawn() const;
     const sampler::RankedLogprob& drawn_logprob() const { return outcome.logprobs.front(); }
 };
 
-// Throws RequestError, also with the decision's own error.
+// Throws RequestError, also if the decision fails.
 Explained explain_case(Case of, Decider& decider, const TokenTexts& texts = {});
 
-// "" or what came of the comparison with what the daemon answered.
+// The result of the comparison with the daemon's answer; empty without one.
 std::string agreement_in_words(const Explained& explained);
 // "none", or the flags' names.
 std::string flags_in_words(const Explained& explained);
-// Where the token stands in the history, and its bias; empty for a token with neither.
+// How often the token occurs in the history, and its bias; empty for a token with neither.
 std::string standing_in_words(const TokenShare& share);
 
 OrderedJson to_json(const Explained& explained);

@@ -81,7 +81,7 @@ std::string detail(DecisionError error, const Case& of) {
         case DecisionError::infinite_logit:
             return bad_logit(
                 of.row, [](double value) { return std::isinf(value) && value > 0; },
-                "+inf, given so or as too large a number for its dtype");
+                "+inf, given as such or by a number too large for its dtype");
         case DecisionError::no_token_left:
             return "every token is masked, banned or -inf; at least one must be left";
         case DecisionError::bad_parameter:
@@ -97,8 +97,7 @@ std::string detail(DecisionError error, const Case& of) {
                        " entries; allowed: up to " + std::to_string(proto::kMaxBias);
             }
             return "feedback.level is " + std::to_string(of.feedback.level) + " and feedback.weight " +
-                   std::to_string(of.feedback.weight) +
-                   "; allowed: numbers that an earlier decision answered";
+                   std::to_string(of.feedback.weight) + "; allowed: values returned by an earlier decision";
         default:
             return "the sampler refused the request";
     }

@@ -1,4 +1,4 @@
-// A decision's error in a sentence: its name, what was wrong in this request, and what would be right.
+// Describes a decision's error: its name, what is wrong in the request, and what is allowed.
 #pragma once
 
 #include <string>

@@ -92,7 +92,7 @@ double Fields::real(const std::string& key, double otherwise) const {
 std::string Fields::text(const std::string& key, std::string_view otherwise) const {
     const Json* value = find(key);
     if (value == nullptr) return std::string(otherwise);
-    if (!value->is_string()) refuse(path(key), *value, "a text");
+    if (!value->is_string()) refuse(path(key), *value, "a string");
     return value->get<std::string>();
 }
 

@@ -1,5 +1,5 @@
-// One JSON object of a request, read by name: a value of the wrong type or size, and a key that nobody knows,
-// are errors that say where they stand.
+// Reads the keys of a JSON object in a request. Unknown keys and values of the wrong type or size are errors
+// that name their place.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ namespace croupier::explain {
 
 using Json = nlohmann::json;
 
-// What is wrong with a request, in one sentence for its author.
+// What is wrong with a request, in one sentence.
 class RequestError : public std::runtime_error {
     using std::runtime_error::runtime_error;
 };
@@ -30,22 +30,22 @@ template <typename Whole>
 constexpr WholeRange kAllOf = {static_cast<std::int64_t>(std::numeric_limits<Whole>::min()),
                                static_cast<std::uint64_t>(std::numeric_limits<Whole>::max())};
 
-// A value as it stands in an error: JSON, cut when it is long.
+// A value for an error message: JSON, shortened if long.
 std::string shown(const Json& value);
-// "; did you mean 'top_k'?", or all that is known when nothing is near.
+// "; did you mean 'top_k'?", or the list of known names if none is similar.
 std::string suggestion(std::string_view wrong, const std::vector<std::string>& known);
 
-// Two's complement: a caller casts it back to a type of its own. Throws RequestError, as all below.
+// Two's complement: callers cast it to their own type. Like all functions below, throws RequestError.
 std::uint64_t whole_of(const std::string& path, const Json& value, WholeRange range);
-// A number, or the words for those that JSON has no notation for: "nan", "inf" and "-inf".
+// A number, or "nan", "inf" or "-inf", which JSON cannot express.
 double real_of(const std::string& path, const Json& value);
 
 class Fields {
   public:
-    // `where` is empty for the request itself, else the object's name with its dot: "params.".
+    // `where` is a prefix for messages: empty for the request, "params." for its member.
     Fields(const Json& object, std::string where, const std::vector<std::string>& known);
 
-    // Null when the key is left out or stands for nothing (null).
+    // Returns null if the key is missing or its value is null.
     const Json* find(const std::string& key) const;
     bool has(const std::string& key) const { return find(key) != nullptr; }
     std::string path(std::string_view key) const { return where_ + std::string(key); }
@@ -58,11 +58,11 @@ class Fields {
         const Json* value = find(key);
         return value == nullptr ? otherwise : static_cast<Whole>(whole_of(path(key), *value, range));
     }
-    // The choice's place in `names`.
+    // The index of the choice in `names`.
     std::size_t choice(const std::string& key, const std::vector<std::string>& names,
                        std::size_t otherwise) const;
     std::vector<std::int32_t> ids(const std::string& key) const;
-    // [[1, 2], [3]] or [1, 2] for lists of one: each list's length, then its ids.
+    // Accepts [[1, 2], [3]], or [1, 2] as lists of one id. Returns for each list its length and then its ids.
     std::vector<std::int32_t> id_lists(const std::string& key) const;
 
   private:

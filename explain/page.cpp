@@ -19,10 +19,9 @@ using html::svg;
 using html::y_of;
 
 constexpr std::size_t kCurvePoints = 400;
-constexpr std::size_t kNameLength = 9;  // characters below a bar
+constexpr std::size_t kNameLength = 9;  // width of a name below a bar
 
-// The text, or the start of it, where the token has one; else its id. A text is in quotes, and whole
-// characters of it are kept.
+// The token's text in quotes, cut at a character's end if it is long; without a text, the id.
 std::string name_of(const TokenShare& share) {
     if (share.text.empty()) return std::to_string(share.token);
     std::size_t end = 0;
@@ -52,11 +51,11 @@ std::string column(const char* kind, double x, double width, double share, const
 std::string distribution(const Explained& e) {
     double tallest = 0.0;
     for (const TokenShare& each : e.top) tallest = std::max({tallest, each.after, each.before});
-    std::string content = frame(tallest, "grey: the row as it came, coloured: what was drawn from");
+    std::string content = frame(tallest, "grey: original row; coloured: distribution of the draw");
     const double step = kPlotWidth / static_cast<double>(e.top.size());
     const double half = std::min(step * 0.4, 24.0);
     double middle = kLeft + step / 2;
-    // Of two rows: texts are longer than the bars are wide.
+    // Names alternate between two rows because they are wider than the bars.
     bool lower = false;
     for (const TokenShare& each : e.top) {
         const std::string text = each.text.empty() ? "" : " " + escaped(each.text);
@@ -75,7 +74,7 @@ std::string distribution(const Explained& e) {
     return svg("The distribution before and after", content);
 }
 
-// A long tail would press the head into one pixel: the canonical order is shown on a logarithmic scale.
+// The canonical order has a logarithmic scale: a long tail would squeeze the first tokens into one pixel.
 double x_of(const Explained& e, std::size_t ended) {
     const auto count = static_cast<double>(e.running.size());
     const auto place = static_cast<double>(ended);
@@ -96,7 +95,7 @@ std::string curve(const Explained& e) {
     return fmt::format("<path class=\"curve\" d=\"{}\"/>\n", path);
 }
 
-// Where the token that was drawn stands among those that were left.
+// Marks the drawn token among the remaining ones.
 std::string winner(const Explained& e) {
     const auto& support = e.outcome.support;
     const auto is_drawn = [&](const auto& each) { return each.token == e.outcome.decision.token; };
@@ -118,9 +117,9 @@ std::string draw(const Explained& e) {
     if (!e.text.empty()) text += fmt::format(" <code>{}</code>", escaped(e.text));
     text +=
         fmt::format(" won, with a probability of {:.6g}, by {}.</p>\n", e.drawn().after, escaped(e.chooser));
-    return text + svg("The running probability, and the token that was drawn",
-                      frame(1.0, "running probability of the tokens in canonical order (logarithmic)") +
-                          curve(e) + winner(e));
+    return text +
+           svg("Cumulative probability and the drawn token",
+               frame(1.0, "cumulative probability in canonical order (logarithmic)") + curve(e) + winner(e));
 }
 
 std::string steps(const Explained& e) {
@@ -130,8 +129,8 @@ std::string steps(const Explained& e) {
             "<tr><td>{}</td><td class=\"number\">{}</td><td class=\"number\">{:.6f}</td><td>{}</td></tr>\n",
             escaped(step.step), step.tokens_left, step.mass_left, escaped(step.did));
     }
-    return "<div class=\"wide\"><table>\n<tr><th>step</th><th>tokens left</th><th>mass left</th><th>what it "
-           "did</th></tr>\n" +
+    return "<div class=\"wide\"><table>\n<tr><th>step</th><th>tokens left</th><th>mass "
+           "left</th><th>result</th></tr>\n" +
            rows + "</table></div>\n";
 }
 
@@ -149,29 +148,30 @@ std::string likeliest(const Explained& e) {
         rows += row_of(each, each.drawn ? " class=\"chosen\"" : "", fmt::format("{:.6f}", each.after));
     for (const TokenShare& each : e.cut) rows += row_of(each, " class=\"cut\"", "cut");
     std::string table =
-        "<div class=\"wide\"><table>\n<tr><th>id</th><th>text</th><th>in the row</th><th>drawn from</th>"
+        "<div class=\"wide\"><table>\n<tr><th>id</th><th>text</th><th>in the row</th><th>in the draw</th>"
         "<th>stands</th></tr>\n" +
         rows + "</table></div>\n";
     const std::size_t more = e.outcome.support.size() - e.top.size();
-    if (more > 0) table += fmt::format("<p>{} more tokens were left, {:.6f} together.</p>\n", more, e.others);
+    if (more > 0)
+        table += fmt::format("<p>{} more tokens remained, with a probability of {:.6f} together.</p>\n", more,
+                             e.others);
     if (const std::size_t cut = e.vocab - e.outcome.support.size(); cut > 0)
-        table += fmt::format("<p>{} tokens were cut: the likeliest of them are grey.</p>\n", cut);
+        table += fmt::format("<p>{} tokens were cut; the most likely of them are grey.</p>\n", cut);
     return table;
 }
 
 std::string summary(const Explained& e) {
     const auto& logprob = e.drawn_logprob();
     std::string text = fmt::format(
-        "<p>Position {}, seed {}, a row of {} logits in {}; {} tokens were left to draw from.</p>\n",
+        "<p>Position {}, seed {}, a row of {} logits in {}; {} tokens remained for the draw.</p>\n",
         e.position, e.seed, e.vocab, e.dtype, e.outcome.support.size());
-    text +=
-        fmt::format("<p>Its probability was {:.6g}, its log-prob is {:.6g}, its rank {}. Flags: {}.</p>\n",
-                    e.drawn().after, logprob.logprob, logprob.rank, flags_in_words(e));
+    text += fmt::format("<p>Probability {:.6g}, log-prob {:.6g}, rank {}, flags: {}.</p>\n", e.drawn().after,
+                        logprob.logprob, logprob.rank, flags_in_words(e));
     if (const std::string agreement = agreement_in_words(e); !agreement.empty())
         text += fmt::format("<p>The daemon: {}.</p>\n", escaped(agreement));
-    if (!e.history.empty()) text += fmt::format("<p>It follows on <code>{}</code></p>\n", escaped(e.history));
+    if (!e.history.empty()) text += fmt::format("<p>It follows <code>{}</code></p>\n", escaped(e.history));
     if (!e.note.empty()) text += fmt::format("<p>{}.</p>\n", escaped(e.note));
-    return text + fmt::format("<p>The daemon's code took the path <b>{}</b> to token {}.</p>\n",
+    return text + fmt::format("<p>The daemon's code used path <b>{}</b> and chose token {}.</p>\n",
                               escaped(e.fast.path), e.fast.token);
 }
 
@@ -181,7 +181,7 @@ std::string to_page(const Explained& e) {
     const std::string text = e.text.empty() ? "" : ", " + e.text;
     const std::string title = fmt::format("Why token {}{}?", e.outcome.decision.token, text);
     std::string body = summary(e) + "<h2>The distribution</h2>\n" + distribution(e);
-    body += "<h2>The likeliest tokens</h2>\n" + likeliest(e);
+    body += "<h2>The most likely tokens</h2>\n" + likeliest(e);
     body += "<h2>The draw</h2>\n" + draw(e) + "<h2>The steps</h2>\n" + steps(e);
     return html::page(title, body);
 }

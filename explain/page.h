@@ -1,4 +1,4 @@
-// A decision's account as one HTML page that refers to nothing outside itself.
+// Shows a decision as one self-contained HTML page.
 #pragma once
 
 #include <string>

@@ -36,7 +36,7 @@ proto::Step step_of(const std::string& where, const Json& value) {
                                                 : value.get<std::string>();
     const auto found = std::find(names.begin(), names.end(), name);
     if (found == names.end()) {
-        throw RequestError(where + " is " + shown(value) + ", which is no step" + suggestion(name, names));
+        throw RequestError(where + " is " + shown(value) + ", which is not a step" + suggestion(name, names));
     }
     return static_cast<proto::Step>(found - names.begin() + 1);
 }
@@ -50,12 +50,12 @@ void read_value(const Fields& fields, const char* key, Whole& value) {
     value = fields.whole(key, value);
 }
 
-// Names that were there before are told apart from mistakes: their author should learn what draws instead.
+// Former names get a message of their own, which names the replacement.
 void read_value(const Fields& fields, const char* key, proto::Rng& value) {
     if (const Json* name = fields.find(key); name != nullptr && (*name == "philox" || *name == "gumbel")) {
-        throw RequestError(fields.path(key) + " is " + shown(*name) +
-                           ", which \"race\", the default, has replaced; allowed: one of race, shvs, "
-                           "sglang, vllm");
+        throw RequestError(
+            fields.path(key) + " is " + shown(*name) +
+            ", which was replaced by the default, \"race\"; allowed: race, shvs, sglang, vllm");
     }
     value = static_cast<proto::Rng>(fields.choice(key, rng_names(), static_cast<std::size_t>(value)));
 }
@@ -65,7 +65,7 @@ void read_value(const Fields& fields, const char* key, proto::LogprobMode& value
         fields.choice(key, logprob_mode_names(), static_cast<std::size_t>(value)));
 }
 
-// An empty list is the default order to the sampler; to its author it would be no step at all.
+// Refused, because the sampler treats an empty list as the default order, while its author may mean no steps.
 proto::StepOrder read_order(const Json& value) {
     if (!value.is_array() || value.empty() || value.size() >= proto::kOrderSteps) {
         throw RequestError("params.order is " + shown(value) + "; allowed: a list of 1 to " +
@@ -77,7 +77,7 @@ proto::StepOrder read_order(const Json& value) {
         const std::string where = "params.order[" + std::to_string(i) + "]";
         order[i] = step_of(where, value[i]);
         if (std::count(order.begin(), order.end(), order[i]) > 1) {
-            throw RequestError(where + " is " + shown(value[i]) + " again; each step may stand there once");
+            throw RequestError(where + " is " + shown(value[i]) + " again; each step may occur once");
         }
     }
     return order;
@@ -94,7 +94,7 @@ std::vector<proto::TokenBias> bias_by_id(const Json& object) {
         const auto [end, fault] = std::from_chars(key.data(), key.data() + key.size(), token);
         if (fault != std::errc{} || std::to_string(token) != key) {
             throw RequestError("params.logit_bias has the key " + shown(key) +
-                               ", which is no token id; allowed: whole numbers as texts");
+                               ", which is not a token id; allowed: whole numbers as strings");
         }
         bias.push_back({token, bias_of("params.logit_bias." + key, value)});
     }
@@ -102,7 +102,7 @@ std::vector<proto::TokenBias> bias_by_id(const Json& object) {
     return bias;
 }
 
-// A token may have several, which are added in this order.
+// A token may have several biases, which are added in this order.
 std::vector<proto::TokenBias> bias_in_order(const Json& list) {
     std::vector<proto::TokenBias> bias;
     for (const Json& pair : list) {

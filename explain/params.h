@@ -1,4 +1,4 @@
-// The "params" of a request: the names of docs/semantics.md.
+// The "params" of a request, with the names of docs/semantics.md.
 #pragma once
 
 #include <cstdint>
@@ -15,16 +15,16 @@ struct Params {
     std::vector<proto::TokenBias> bias;
     std::vector<std::int32_t> stop_ids;
     std::vector<std::int32_t> allowed_ids;
-    std::vector<std::int32_t> bad_words;     // each list's length, then its ids
-    std::vector<std::int32_t> dry_breakers;  // likewise
+    std::vector<std::int32_t> bad_words;     // for each list, its length and then its ids
+    std::vector<std::int32_t> dry_breakers;  // same format
 };
 
-// As the enumerators of proto::Step (the end left out), proto::Rng and proto::LogprobMode count.
+// In the order of the enumerators of proto::Step (without the end), proto::Rng and proto::LogprobMode.
 const std::vector<std::string>& step_names();
 const std::vector<std::string>& rng_names();
 const std::vector<std::string>& logprob_mode_names();
 
-// Types and sizes are judged here; ranges are the sampler's to judge (proto/sampling_fields.h).
+// Checks types and sizes; the sampler checks ranges (proto/sampling_fields.h).
 Params read_params(const Json& object);
 
 }  // namespace croupier::explain

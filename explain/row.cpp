@@ -11,14 +11,14 @@
 namespace croupier::explain {
 namespace {
 
-// The row's column and a neighbour before it: strides between tiles are real.
+// The row's column and one neighbour before it, so that tiles have a stride as in a session.
 constexpr std::uint32_t kColumns = 2;
 constexpr std::uint32_t kColumn = 1;
 
 struct Format {
     int mantissa_bits;
-    int min_exponent;  // of the smallest normal number
-    int max_exponent;  // of the largest finite number
+    int min_exponent;  // exponent of the smallest normal number
+    int max_exponent;  // exponent of the largest finite number
 };
 
 Format format_of(proto::Dtype dtype) {
@@ -48,7 +48,7 @@ std::uint32_t encode(double value, proto::Dtype dtype) {
     if (value == 0.0) return sign;
     const int exponent = std::max(std::ilogb(value), format.min_exponent);
     if (exponent > format.max_exponent) return sign | infinity;
-    // The number in units of its last place: rounding it is the one rounding. A carry runs into the exponent.
+    // The number in units of its last place, rounded once. A carry increments the exponent.
     const double units = std::nearbyint(std::scalbn(std::abs(value), format.mantissa_bits - exponent));
     const double hidden = std::scalbn(1.0, format.mantissa_bits);
     const bool normal = units >= hidden;
@@ -85,7 +85,7 @@ Row::Row(const RowShape& shape, std::span<const std::byte> elements) : shape_(sh
         const std::size_t size = tiles * kColumns * shape.tile * bytes;
         memory_.emplace_back((size + sizeof(Line) - 1) / sizeof(Line));
         auto* memory = reinterpret_cast<std::byte*>(memory_.back().data());
-        // All bits set is a NaN in each format: whoever reads a neighbour or padding is found out.
+        // All bits set is a NaN in each format, which exposes reads of neighbours or padding.
         std::memset(memory, 0xFF, size);
         for (std::uint32_t id = shard.first_id; id < shard.first_id + shard.count; ++id) {
             std::memcpy(memory + place(id, shard.first_id) * bytes, elements.data() + id * bytes, bytes);
@@ -116,7 +116,7 @@ double Row::logit(std::int32_t token) const {
     });
     const std::size_t bytes = proto::element_bytes(shape_.dtype);
     const auto* element = static_cast<const std::byte*>(slice->elements) + place(id, slice->first_id) * bytes;
-    std::uint32_t bits = 0;  // the machine is little-endian, as the plane is
+    std::uint32_t bits = 0;  // assumes a little-endian machine, as shared memory does
     std::memcpy(&bits, element, bytes);
     return decode(bits, shape_.dtype);
 }

@@ -1,4 +1,4 @@
-// A row of logits laid out as ranks lay theirs into a slot: shards, tiles, and neighbours' columns between.
+// A row of logits in the layout of a slot: shards, tiles, and columns of neighbours in between.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@
 
 namespace croupier::explain {
 
-// The element's bits, rounded once from the double to the nearest, ties to even; past the largest: infinite.
+// The element's bits, rounded from the double to nearest, ties to even; too large values become infinite.
 std::uint32_t encode(double value, proto::Dtype dtype);
 double decode(std::uint32_t bits, proto::Dtype dtype);
 
@@ -25,7 +25,7 @@ struct RowShape {
 class Row {
   public:
     Row() = default;
-    // `elements` are the row's in the order of ids; the shape was checked by proto::geometry_fault.
+    // `elements` are in the order of ids. The shape must have been checked by proto::geometry_fault.
     Row(const RowShape& shape, std::span<const std::byte> elements);
 
     std::uint32_t vocab() const { return shape_.vocab; }
@@ -34,14 +34,14 @@ class Row {
     double logit(std::int32_t token) const;
 
   private:
-    // Of an id in its rank's slice, which begins at the block that the rank's first id stands in.
+    // The offset of an id in its rank's slice, which begins with the block of the rank's first id.
     std::size_t place(std::uint32_t id, std::uint32_t rank_first_id) const;
 
     struct alignas(64) Line {
         std::byte bytes[64];
     };
     RowShape shape_;
-    std::vector<std::vector<Line>> memory_;  // a rank's
+    std::vector<std::vector<Line>> memory_;  // one per rank
     std::vector<sampler::Slice> slices_;
 };
 

@@ -38,7 +38,7 @@ RowFiles::Mapping RowFiles::map(const std::string& path) {
     struct stat status {};
     if (::fstat(file, &status) != 0 || !S_ISREG(status.st_mode) || status.st_size == 0) {
         ::close(file);
-        refuse(path, "is empty or no regular file; rows lie in one, one after the other");
+        refuse(path, "is empty or not a regular file; it should contain rows, one after another");
     }
     const auto size = static_cast<std::uint64_t>(status.st_size);
     void* bytes = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, file, 0);
@@ -53,7 +53,7 @@ RowFiles::Mapping RowFiles::map(const std::string& path) {
 const RowFiles::Mapping& RowFiles::mapped(const std::string& path) {
     const auto found = mappings_.find(path);
     if (found != mappings_.end()) {
-        // A file may have been replaced or cut since; pages past its end are SIGBUS.
+        // The file may have been replaced or truncated since; reading past its end would raise SIGBUS.
         struct stat now {};
         struct stat then {};
         const bool same = ::stat(path.c_str(), &now) == 0 && ::fstat(found->second.file, &then) == 0 &&
@@ -70,8 +70,9 @@ std::span<const std::byte> RowFiles::row(const std::string& path, std::uint64_t 
                                          std::uint64_t index) {
     const Mapping& mapping = mapped(path);
     if (mapping.size % row_bytes != 0) {
-        refuse(path, "has " + std::to_string(mapping.size) + " bytes, which is no whole number of rows of " +
-                         std::to_string(row_bytes) + "; are dtype and vocab right?");
+        refuse(path, "has " + std::to_string(mapping.size) +
+                         " bytes, which is not a whole number of rows of " + std::to_string(row_bytes) +
+                         "; check dtype and vocab");
     }
     const std::uint64_t rows = mapping.size / row_bytes;
     if (index >= rows) {

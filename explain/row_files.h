@@ -1,4 +1,4 @@
-// Files of rows, mapped once for all the requests that name them.
+// Files with rows, mapped once for all requests that name them.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,7 @@ class RowFiles {
     RowFiles& operator=(const RowFiles&) = delete;
     ~RowFiles();
 
-    // The file's row number `index`, of `row_bytes` each. Throws RequestError.
+    // The row `index` of the file; each row has `row_bytes` bytes. Throws RequestError.
     std::span<const std::byte> row(const std::string& path, std::uint64_t row_bytes, std::uint64_t index);
 
   private:

@@ -15,7 +15,8 @@ struct Character {
     std::size_t bytes;
 };
 
-// The first one, of the shortest form and no surrogate; nothing: the first byte begins none.
+// Decodes the first character. Returns nothing if the bytes are not valid UTF-8 (overlong, surrogate,
+// truncated).
 std::optional<Character> first_of(std::string_view text) {
     const auto byte = [text](std::size_t i) { return static_cast<std::uint8_t>(text[i]); };
     const std::uint8_t lead = byte(0);
@@ -44,8 +45,8 @@ bool is_in(const std::array<Range, kSize>& ranges, std::uint32_t code) {
                        [code](const Range& each) { return code >= each.first && code <= each.last; });
 }
 
-// Controls, marks of direction, what has no width or that of a space, variation selectors, tags, what is
-// private, what is no character; and the sign that stands for a space here.
+// Controls, direction marks, characters without width or as wide as a space, variation selectors, tags,
+// private and unassigned characters, and the sign used here for a space.
 constexpr std::array<Range, 27> kUnreadable = {
     {{0x00, 0x1F},       {0x7F, 0xA0},       {0xAD, 0xAD},     {0x034F, 0x034F},   {0x061C, 0x061C},
      {0x115F, 0x1160},   {0x1680, 0x1680},   {0x17B4, 0x17B5}, {0x180B, 0x180F},   {0x2000, 0x200F},
@@ -54,7 +55,7 @@ constexpr std::array<Range, 27> kUnreadable = {
      {0xFFA0, 0xFFA0},   {0xFFF0, 0xFFFB},   {0xFFFE, 0xFFFF}, {0x1BCA0, 0x1BCA3}, {0x1D173, 0x1D17A},
      {0xE0000, 0xE0FFF}, {0xF0000, 0x10FFFF}}};
 
-// They stand on the character before them, which may be none of the token's.
+// Combining marks attach to the previous character, which may be outside the token.
 constexpr std::array<Range, 6> kCombining = {{{0x0300, 0x036F},
                                               {0x0483, 0x0489},
                                               {0x1AB0, 0x1AFF},

@@ -1,5 +1,5 @@
-// Bytes of a token, or of any other stranger, as a person may read them: what would be invisible, change the
-// text around it, or is no UTF-8, is shown by its number.
+// Makes untrusted bytes, such as a token's, safe to display. Characters that are invisible or change the text
+// around them, and bytes that are not UTF-8, are shown by their number.
 #pragma once
 
 #include <cstddef>
@@ -8,13 +8,13 @@
 
 namespace croupier::explain {
 
-// A space is "␣", a line's end "\n", a byte that is no UTF-8 "\xe2", a mark of direction "\u{202e}", a
-// backslash "\\". Nothing in it acts on a terminal or on a page, though a page must still escape its markup.
+// A space becomes "␣", a line feed "\n", an invalid byte "\xe2", a direction mark "\u{202e}", a backslash
+// "\\". The result has no effect on a terminal; HTML must still be escaped.
 std::string shown_text(std::string_view bytes);
 
-// How many columns of a terminal the text takes.
+// The width of the text on a terminal, in columns.
 std::size_t columns_of(std::string_view utf8);
-// Cut to so many columns, with "…" for what is left out.
+// Shortened to this many columns, with "…" at the end if anything is cut.
 std::string cut_to(std::string_view utf8, std::size_t columns);
 
 }  // namespace croupier::explain

@@ -1,4 +1,4 @@
-// The instruction set that the sampler's vector code is compiled for and runs with.
+// Selects the instruction set of the sampler's vector code.
 #pragma once
 
 #include <cstdint>
@@ -7,10 +7,11 @@
 
 namespace croupier::explain {
 
-// Highway's bit of the name, which may be in any case. Throws RequestError with what this machine has.
+// Highway's bit for the name (case-insensitive). Throws RequestError with the names that this machine
+// supports.
 std::int64_t target_of(const std::string& name);
 
-// Holds for the whole process until the next call; nothing: the best that the machine has.
+// Applies to the whole process until the next call; nothing selects the best one.
 void use_target(std::optional<std::int64_t> target);
 
 }  // namespace croupier::explain

@@ -18,13 +18,13 @@
 namespace croupier::explain {
 namespace {
 
-// The largest that are in use have some tens of megabytes.
+// The largest tokenizers in use have tens of megabytes.
 constexpr std::int64_t kMostBytes = std::int64_t{256} << 20;
 constexpr const char* kSpaceMark = "\u2581";
 
 class OpenFile {
   public:
-    // O_NONBLOCK: a FIFO would wait for its writer.
+    // O_NONBLOCK, because opening a FIFO would wait for its writer.
     explicit OpenFile(const std::string& path)
         : file_(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {}
     ~OpenFile() {
@@ -37,7 +37,7 @@ class OpenFile {
         struct stat status {};
         if (file_ < 0 || ::fstat(file_, &status) != 0)
             throw RequestError(std::generic_category().message(errno));
-        if (!S_ISREG(status.st_mode)) throw RequestError("is no regular file");
+        if (!S_ISREG(status.st_mode)) throw RequestError("is not a regular file");
         if (status.st_size > kMostBytes) {
             throw RequestError("has " + std::to_string(status.st_size) + " bytes; allowed: up to " +
                                std::to_string(kMostBytes));
@@ -48,7 +48,7 @@ class OpenFile {
             const auto got = ::read(file_, text.data() + done, text.size() - done);
             if (got < 0 && errno == EINTR) continue;
             if (got < 0) throw RequestError(std::generic_category().message(errno));
-            if (got == 0) break;  // it was cut meanwhile
+            if (got == 0) break;  // it was truncated meanwhile
             done += static_cast<std::size_t>(got);
         }
         text.resize(done);
@@ -68,8 +68,7 @@ void append_utf8(std::string& to, std::uint32_t code) {
     }
 }
 
-// GPT-2 writes bytes as printable characters: those of Latin-1 that are stand for themselves, the others
-// follow from U+0100 on.
+// GPT-2 encodes bytes as printable characters: printable Latin-1 as itself, other bytes from U+0100 on.
 std::map<std::string, char, std::less<>> byte_alphabet() {
     std::map<std::string, char, std::less<>> alphabet;
     std::uint32_t next = 0x100;
@@ -82,7 +81,7 @@ std::map<std::string, char, std::less<>> byte_alphabet() {
     return alphabet;
 }
 
-// A piece with a character that stands for no byte is a text as it is.
+// A piece with any other character is used as it is.
 std::string from_byte_level(const std::string& piece) {
     static const auto alphabet = byte_alphabet();
     std::string bytes;
@@ -187,7 +186,7 @@ void TokenTexts::check_fits(std::uint32_t vocab) const {
     const auto last = static_cast<std::int32_t>(texts_.size() - 1);
     throw RequestError("tokenizer '" + path_ + "': the token " + shown(last) + " has the id " +
                        std::to_string(last) + ", and the vocabulary has " + std::to_string(vocab) +
-                       " ids: is it another model's?");
+                       " ids: does the tokenizer belong to another model?");
 }
 
 }  // namespace croupier::explain

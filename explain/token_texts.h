@@ -1,4 +1,4 @@
-// The texts of a model's tokens, from the tokenizer.json of Hugging Face's tokenizers.
+// The texts of a model's tokens, from a tokenizer.json of Hugging Face.
 #pragma once
 
 #include <cstdint>
@@ -12,22 +12,23 @@ namespace croupier::explain {
 
 class TokenTexts {
   public:
-    // No token has a text.
+    // Creates an object in which no token has a text.
     TokenTexts() = default;
-    // Throws RequestError, which names the file and the place in it.
+    // Throws RequestError with the file and the place in it.
     static TokenTexts load(const std::string& path);
-    // Of a file that was read; what is thrown names the place alone.
+    // From the contents of a file; errors name only the place.
     static TokenTexts parse(std::string_view text, const std::string& path);
 
-    // The token's bytes: perhaps part of a character only. Nothing: it has none.
+    // The token's bytes, which may be a part of a character; nothing if it has no text.
     std::optional<std::string_view> bytes(std::int32_t token) const;
-    // As shown_text() shows it, in quotes; empty: the token has none.
+    // The quoted result of shown_text(); empty if the token has no text.
     std::string shown(std::int32_t token) const;
-    // Several tokens as one text, one without a text by its id; from the last ones only where there are more.
+    // Several tokens as one text; tokens without a text are shown by id. Only the last ones if there are
+    // many.
     std::string shown(std::span<const std::int32_t> tokens, std::size_t most) const;
 
     bool empty() const { return texts_.empty(); }
-    // Throws RequestError where a token has an id that a row of so many logits has not.
+    // Throws RequestError if a token's id is not below `vocab`.
     void check_fits(std::uint32_t vocab) const;
 
   private:

@@ -10,7 +10,7 @@
 namespace croupier::explain {
 namespace {
 
-// No tokenizer has so many; a file of brackets alone must not fill the memory.
+// More than any tokenizer has; limits memory for a file that consists of brackets.
 constexpr std::size_t kDeepest = 64;
 constexpr std::size_t kShownColumns = 40;
 
@@ -50,7 +50,7 @@ void TokenizerReader::refuse(const std::string& what) const {
 
 void TokenizerReader::begin_value(const char* what) {
     if (levels_.empty()) {
-        if (std::string_view(what) != "an object") refuse(std::string("is ") + what + ", and no object");
+        if (std::string_view(what) != "an object") refuse(std::string("is ") + what + ", not an object");
         return;
     }
     const std::string_view kind = what;
@@ -70,7 +70,7 @@ void TokenizerReader::begin_value(const char* what) {
         refuse("is " + std::string(kind) + R"(; it should be an object as {"id": 0, "content": "<s>"})");
     if (is_at({"added_tokens", "", "id"}) && kind != "a number")
         refuse("is " + std::string(kind) + "; it should be the token's id");
-    if (is_at({"added_tokens", "", "content"}) && kind != "a text")
+    if (is_at({"added_tokens", "", "content"}) && kind != "a string")
         refuse("is " + std::string(kind) + "; it should be the token's text");
 }
 
@@ -112,7 +112,7 @@ bool TokenizerReader::boolean(bool value) {
 bool TokenizerReader::number_integer(number_integer_t value) {
     begin_value("a number");
     if (is_vocabulary_id() || is_at({"added_tokens", "", "id"}))
-        refuse("is " + std::to_string(value) + "; ids begin with 0");
+        refuse("is " + std::to_string(value) + "; ids are not negative");
     end_value();
     return true;
 }
@@ -134,7 +134,7 @@ bool TokenizerReader::number_float(number_float_t value, const string_t& /*text*
 }
 
 bool TokenizerReader::string(string_t& value) {
-    begin_value("a text");
+    begin_value("a string");
     const bool is_piece = levels_.size() == 4 && levels_[3].is_array && levels_[3].index == 0 &&
                           levels_[1].key == "vocab" && levels_[0].key == "model";
     if (is_piece || is_at({"added_tokens", "", "content"})) {
@@ -149,7 +149,7 @@ bool TokenizerReader::string(string_t& value) {
 }
 
 bool TokenizerReader::binary(binary_t& /*value*/) {
-    return false;  // no JSON text holds any
+    return false;  // JSON has no binary values
 }
 
 bool TokenizerReader::start_object(std::size_t /*size*/) {
@@ -199,9 +199,9 @@ bool TokenizerReader::end_array() {
 bool TokenizerReader::parse_error(std::size_t /*position*/, const std::string& /*token*/,
                                   const nlohmann::json::exception& error) const {
     std::string what = error.what();
-    // "[json.exception.parse_error.101] " is for programmers, and what was read last may be anything.
+    // Removes the library's prefix, and the text that was read last, which may be anything.
     what = what.substr(what.find("] ") + 2);
-    throw RequestError("the file is no JSON: " + what.substr(0, what.find("; last read")));
+    throw RequestError("the file is not valid JSON: " + what.substr(0, what.find("; last read")));
 }
 
 TokenizerFile TokenizerReader::finish() && {

@@ -1,5 +1,4 @@
-// Reads what is needed of a tokenizer.json while it is parsed: a file may hold a million merges, which
-// nobody wants in memory.
+// Collects the needed parts of a tokenizer.json during parsing, so that a million merges need not be stored.
 #pragma once
 
 #include <cstddef>
@@ -20,11 +19,12 @@ struct TokenizerFile {
     std::vector<TokenPiece> added;
     // Pieces are bytes in GPT-2's alphabet.
     bool byte_level = false;
-    // Spaces are "▁", and bytes without a piece "<0xE2>".
+    // Spaces are "▁", and bytes without a piece are "<0xE2>".
     bool spaces_marked = false;
 };
 
-// nlohmann's handler of events. Throws RequestError for what is no tokenizer, beginning with the place.
+// Event handler for nlohmann::json. Throws RequestError, beginning with the place, if the file is not a
+// tokenizer.
 class TokenizerReader {
   public:
     using number_integer_t = nlohmann::json::number_integer_t;
@@ -48,21 +48,21 @@ class TokenizerReader {
     bool parse_error(std::size_t position, const std::string& token,
                      const nlohmann::json::exception& error) const;
 
-    // Once, when all of it is parsed.
+    // Call once, after parsing.
     TokenizerFile finish() &&;
 
   private:
     struct Level {
         bool is_array;
-        std::string key;        // that its value is parsed of
-        std::size_t index = 0;  // of the list's value that is parsed
+        std::string key;        // the key whose value is being parsed
+        std::size_t index = 0;  // the index of the value being parsed
     };
 
     std::string path() const;
     bool is_at(std::initializer_list<const char*> keys) const;
-    // Of a token in an object of ids.
+    // Whether the value is a token's id in an object.
     bool is_vocabulary_id() const;
-    // A value's begin: where it may not stand, the file is no tokenizer.
+    // Called at the beginning of a value; throws if it is not allowed there.
     void begin_value(const char* what);
     void end_value();
     void enter(bool is_array);
@@ -73,7 +73,7 @@ class TokenizerReader {
     std::vector<Level> levels_;
     TokenizerFile file_;
     bool has_vocabulary_ = false;
-    // Of the added token, or the pair of a list, that is parsed.
+    // Of the added token or the [token, score] pair being parsed.
     std::string content_;
     bool has_content_ = false;
     std::int64_t id_ = -1;

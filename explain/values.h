@@ -1,4 +1,4 @@
-// Values of an answer as JSON has them.
+// Numbers of an answer as JSON.
 #pragma once
 
 #include <cstdint>
@@ -11,10 +11,9 @@ namespace croupier::explain {
 using OrderedJson = nlohmann::ordered_json;
 
 std::vector<std::string> flag_names(std::uint16_t flags);
-// A number, or "nan", "inf" and "-inf".
+// A number, or "nan", "inf" or "-inf".
 OrderedJson number(double value);
-// The double that is written with the fewest digits that still are the same float, not the one that a float
-// widens to.
+// The double with the shortest decimal form that still rounds to the same float.
 double shortest(float value);
 
 }  // namespace croupier::explain

@@ -110,7 +110,7 @@ __device__ void lay_blocks(const RowReader<D>& reader, const LeanSlice& slice, s
     copy_blocks<D, kAnswerThreads>(
         reader, column, count, [&](std::uint32_t i) { return std::uint32_t{list[i]}; },
         [&](std::uint32_t i, std::uint32_t within, const Unit<D>& unit) {
-            store_in_slice(slice, column, place_of(slice, list[i]), within, unit);
+            store_in_slice(slice, column, list[i], within, unit);
         });
 }
 

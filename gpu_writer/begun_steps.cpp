@@ -9,7 +9,7 @@ namespace croupier::gpu_writer {
 using shm::Errc;
 
 shm::Result<std::optional<BegunStep>> BegunSteps::begin(std::uint64_t step) {
-    const shm::Segment& segment = host_->segment();
+    const shm::Segment& segment = rank_->segment();
     if (begun_ != 0 && step < next_wanted_) {
         return shm::fail(Errc::bad_argument, "step " + std::to_string(step) +
                                                  " is begun already: begin step " +
@@ -18,17 +18,16 @@ shm::Result<std::optional<BegunStep>> BegunSteps::begin(std::uint64_t step) {
     // A fenced writer is told so even when its step is not there: the scheduler that would publish it may be
     // gone with the session.
     const bool published = step < shm::steps_in_flight(segment).end;
-    if (!published && host_->session_open()) return std::optional<BegunStep>();
-    const proto::SliceFormat format = host_->format();
-    CROUPIER_TRY_VALUE(word, host_->publisher().begin(step, format));
-    if (shm::slice_ready(segment, step, host_->rank())) {
+    if (!published && rank_->session_open()) return std::optional<BegunStep>();
+    CROUPIER_TRY_VALUE(word, rank_->publisher().begin(step));
+    if (shm::slice_ready(segment, step, rank_->rank())) {
         return shm::fail(Errc::bad_argument, "step " + std::to_string(step) +
                                                  " has the whole slice of rank " +
-                                                 std::to_string(host_->rank()) + " already");
+                                                 std::to_string(rank_->rank()) + " already");
     }
     next_wanted_ = step + 1;
-    const auto columns = static_cast<std::uint32_t>(host_->columns(step).size());
-    return std::optional<BegunStep>({step, ++begun_, columns, word, format == proto::SliceFormat::lean});
+    const auto columns = static_cast<std::uint32_t>(rank_->columns(step).size());
+    return std::optional<BegunStep>({step, ++begun_, columns, word});
 }
 
 void BegunSteps::take_back(const BegunStep& step) {

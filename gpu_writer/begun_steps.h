@@ -6,8 +6,8 @@
 #include <span>
 #include <vector>
 
-#include "gpu_writer/host_writer.h"
 #include "gpu_writer/launch_record.h"
+#include "gpu_writer/rank_writer.h"
 
 namespace croupier::gpu_writer {
 
@@ -16,12 +16,11 @@ struct BegunStep {
     std::uint64_t ticket = 0;
     std::uint32_t columns = 0;
     proto::ReadyWord word;
-    bool lean = false;
 };
 
 class BegunSteps {
   public:
-    explicit BegunSteps(HostWriter& host) : host_(&host) {}
+    explicit BegunSteps(RankWriter& rank) : rank_(&rank) {}
 
     std::uint64_t begun() const { return begun_; }
     std::uint64_t next_wanted() const { return next_wanted_; }
@@ -33,7 +32,7 @@ class BegunSteps {
     void abandon(std::uint64_t finished);
 
   private:
-    HostWriter* host_;
+    RankWriter* rank_;
     std::uint64_t begun_ = 0;
     std::uint64_t next_wanted_ = 0;
 };

@@ -174,7 +174,7 @@ proto::RequestRules rules_of(const SamplingParams& params, const proto::Sequence
 void add_named(const shm::Segment& segment, std::uint32_t slot, const proto::SequenceEntry& entry,
                const proto::RequestRules& rules, NamedBlocks& blocks) {
     const proto::Geometry& geometry = segment.geometry();
-    const std::uint32_t most = most_named(rules, geometry.lean_room());
+    const std::uint32_t most = most_named(rules, geometry.lean_blocks);
     if (rules.lists) {
         const std::uint32_t count = std::min(entry.allowed_count, geometry.max_list_tokens);
         const std::int32_t* ids = segment.lists(slot);
@@ -298,7 +298,7 @@ StepMasks masks_of(const shm::Segment& segment, std::uint64_t step) {
 void read_wants(const shm::Segment& segment, const proto::StoredArray<const proto::ScheduleColumn>& columns,
                 NamedBlocks& blocks, std::span<LeanWant> wants, std::span<std::uint16_t> names) {
     const proto::Geometry& geometry = segment.geometry();
-    const std::uint32_t room = geometry.lean_room();
+    const std::uint32_t room = geometry.lean_blocks;
     for (std::size_t i = 0; i < columns.size(); ++i) {
         const proto::ScheduleColumn column = columns[i];
         wants[i] = {};

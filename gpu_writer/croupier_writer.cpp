@@ -20,9 +20,9 @@ struct croupier_writer {
     shm::HomeProcess home;
 };
 
-static_assert(CROUPIER_WRITER_AUTO == static_cast<int>(gpu_writer::Path::automatic) &&
-              CROUPIER_WRITER_STORE == static_cast<int>(gpu_writer::Path::store) &&
-              CROUPIER_WRITER_COPY == static_cast<int>(gpu_writer::Path::copy));
+static_assert(CROUPIER_WRITER_AUTO == static_cast<int>(gpu_writer::RowPath::automatic) &&
+              CROUPIER_WRITER_STORE == static_cast<int>(gpu_writer::RowPath::store) &&
+              CROUPIER_WRITER_COPY == static_cast<int>(gpu_writer::RowPath::copy));
 static_assert(CROUPIER_WRITER_ROWS_AUTO == static_cast<int>(gpu_writer::RowsAre::automatic) &&
               CROUPIER_WRITER_ROWS_LENT == static_cast<int>(gpu_writer::RowsAre::lent) &&
               CROUPIER_WRITER_ROWS_COPIED == static_cast<int>(gpu_writer::RowsAre::copied));
@@ -64,7 +64,7 @@ shm::Result<gpu_writer::WriterOptions> checked(const croupier_writer_options& gi
                                                       ", allowed: auto, lent or copied (0 to 2)");
     }
     return gpu_writer::WriterOptions{options.segment_path, options.rank,
-                                     options.device,       static_cast<gpu_writer::Path>(options.path),
+                                     options.device,       static_cast<gpu_writer::RowPath>(options.path),
                                      options.store_blocks, static_cast<gpu_writer::RowsAre>(options.rows)};
 }
 
@@ -99,25 +99,25 @@ int croupier_writer_get_info(const croupier_writer* writer, croupier_writer_info
                              croupier_error* error) {
     return guarded_writer(writer, error, [&]() -> shm::Result<int> {
         if (info == nullptr) return missing("info");
-        const gpu_writer::HostWriter& host = writer->steps->host();
-        const proto::Geometry& geometry = host.geometry();
-        const proto::RankShard& shard = geometry.shards[host.rank()];
+        const gpu_writer::RankWriter& rank = writer->steps->rank_writer();
+        const proto::Geometry& geometry = rank.geometry();
+        const proto::RankShard& shard = geometry.shards[rank.rank()];
         croupier_writer_info ours{};
         ours.vocab = geometry.vocab;
         ours.tp = geometry.tp;
-        ours.rank = host.rank();
+        ours.rank = rank.rank();
         ours.first_id = shard.first_id;
         ours.ids = shard.count;
         ours.dtype = static_cast<std::uint32_t>(geometry.dtype);
         ours.tile = geometry.tile;
-        ours.tiles = geometry.tiles(host.rank());
+        ours.tiles = geometry.tiles(rank.rank());
         ours.max_batch = geometry.max_batch;
         ours.steps_in_flight = geometry.slots;
         ours.has_order = geometry.has_order;
         ours.has_summaries = geometry.has_summaries;
         ours.device = writer->options.device;
         ours.store_blocks = writer->steps->store_blocks();
-        ours.sends_lean = host.sends_lean() ? 1U : 0U;
+        ours.transport = geometry.is_lean() ? CROUPIER_TRANSPORT_LEAN : CROUPIER_TRANSPORT_ROWS;
         return done(shm::write_struct(ours, *info, "croupier_writer_info", kInfoAtFirst));
     });
 }
@@ -128,7 +128,7 @@ int croupier_writer_get_state(const croupier_writer* writer, croupier_writer_sta
         if (state == nullptr) return missing("state");
         const gpu_writer::StepWriter& steps = *writer->steps;
         croupier_writer_state ours{};
-        ours.open = steps.host().session_open() ? 1U : 0U;
+        ours.open = steps.rank_writer().session_open() ? 1U : 0U;
         ours.begun = steps.begun();
         ours.finished = steps.finished();
         ours.empty_launches = steps.empty_launches();
@@ -145,7 +145,7 @@ int croupier_writer_wait_step(croupier_writer* writer, uint32_t timeout_ms, uint
         const auto found = writer->steps->wait_step(std::chrono::milliseconds(timeout_ms));
         if (!found) return 0;
         *step = *found;
-        *columns = static_cast<std::uint32_t>(writer->steps->host().columns(*found).size());
+        *columns = static_cast<std::uint32_t>(writer->steps->rank_writer().columns(*found).size());
         return 1;
     });
 }
@@ -161,11 +161,11 @@ int croupier_writer_enqueue(croupier_writer* writer, void* stream, const void* l
                             croupier_error* error) {
     return guarded_writer(writer, error, [&]() -> shm::Result<int> {
         if (logits == nullptr) return missing("logits");
-        const gpu_writer::HostWriter& host = writer->steps->host();
-        const std::uint32_t ids = host.geometry().shards[host.rank()].count;
+        const gpu_writer::RankWriter& rank = writer->steps->rank_writer();
+        const std::uint32_t ids = rank.geometry().shards[rank.rank()].count;
         if (row_stride < ids) {
             return shm::fail(shm::Errc::bad_argument, "row_stride is " + std::to_string(row_stride) +
-                                                          ", a row of rank " + std::to_string(host.rank()) +
+                                                          ", a row of rank " + std::to_string(rank.rank()) +
                                                           " has " + std::to_string(ids) + " elements");
         }
         return done(writer->steps->enqueue(stream, logits, row_stride));
@@ -174,7 +174,7 @@ int croupier_writer_enqueue(croupier_writer* writer, void* stream, const void* l
 
 int croupier_writer_enqueue_randoms(croupier_writer* writer, void* stream, croupier_error* error) {
     return guarded_writer(writer, error, [&]() -> shm::Result<int> {
-        const std::uint32_t rank = writer->steps->host().rank();
+        const std::uint32_t rank = writer->steps->rank_writer().rank();
         if (rank != 0) {
             return shm::fail(shm::Errc::bad_argument,
                              "rank " + std::to_string(rank) + " has no random ring: rank 0 writes it");

@@ -14,8 +14,9 @@ using shm::Errc;
 
 class HostStepWriter final : public StepWriter {
   public:
-    explicit HostStepWriter(HostWriter host) : StepWriter(std::move(host)), decided_(this->host().segment()) {
-        const proto::Geometry& geometry = this->host().geometry();
+    explicit HostStepWriter(RankWriter rank)
+        : StepWriter(std::move(rank)), decided_(rank_writer().segment()) {
+        const proto::Geometry& geometry = rank_writer().geometry();
         steps_.resize(geometry.slots);
         rows_.resize(geometry.max_batch);
         seeds_.resize(geometry.max_batch);
@@ -28,25 +29,26 @@ class HostStepWriter final : public StepWriter {
         const BegunStep* step = next(stream);
         if (step == nullptr) return nothing_begun(stream);
         ++finished_;
-        const std::size_t element = proto::element_bytes(host().geometry().dtype);
+        const std::size_t element = proto::element_bytes(rank_writer().geometry().dtype);
         for (std::uint32_t column = 0; column < step->columns; ++column) {
             rows_[column] = static_cast<const std::byte*>(logits) + column * row_stride * element;
         }
-        return mutable_host().send(step->step, std::span(rows_).first(step->columns));
+        return mutable_rank_writer().send(step->step, std::span(rows_).first(step->columns));
     }
 
     shm::Result<bool> enqueue_randoms(void* stream) override {
+        if (rank_writer().geometry().is_lean()) return randoms_need_rows();
         const BegunStep* step = next(stream);
         if (step == nullptr) return nothing_begun(stream);
-        const auto randoms = host().randoms(step->step);
-        read_seeds(host().segment(), host().columns(step->step), seeds_);
+        const auto randoms = rank_writer().randoms(step->step);
+        read_seeds(rank_writer().segment(), rank_writer().columns(step->step), seeds_);
         for (std::size_t column = 0; column < randoms.size(); ++column) {
             const auto& [seed, position, child] = seeds_[column];
             for (std::uint32_t index = 0; index < 4; ++index) {
                 randoms[column].stream[index] = proto::random_at(seed, position, child, index);
             }
         }
-        return mutable_host().publish_randoms(step->step);
+        return mutable_rank_writer().publish_randoms(step->step);
     }
 
   private:
@@ -101,8 +103,8 @@ class HostStepWriter final : public StepWriter {
 }  // namespace
 
 shm::Result<std::unique_ptr<StepWriter>> attach_host_writer(const WriterOptions& options) {
-    CROUPIER_TRY_VALUE(host, HostWriter::attach(options.segment_path, options.rank));
-    return std::unique_ptr<StepWriter>(new HostStepWriter(std::move(host)));
+    CROUPIER_TRY_VALUE(rank, RankWriter::attach(options.segment_path, options.rank));
+    return std::unique_ptr<StepWriter>(new HostStepWriter(std::move(rank)));
 }
 
 }  // namespace croupier::gpu_writer

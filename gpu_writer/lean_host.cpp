@@ -9,25 +9,24 @@
 
 namespace croupier::gpu_writer {
 
-LeanHost::LeanHost(const shm::Segment& segment, std::uint32_t rank, std::span<const std::uint32_t> order)
+LeanHost::LeanHost(const shm::Segment& segment, std::uint32_t rank)
     : segment_(segment),
       rank_(rank),
-      order_(order),
       row_bytes_(std::size_t{segment.geometry().real_ids(rank)} *
                  proto::element_bytes(segment.geometry().dtype)),
       kept_(segment.geometry().slots),
       wants_(segment.geometry().max_batch),
       named_(segment.geometry().shards[rank].first_block(), segment.geometry().shards[rank].blocks()),
-      names_(std::size_t{segment.geometry().max_batch} * segment.geometry().lean_room()),
+      names_(std::size_t{segment.geometry().max_batch} * segment.geometry().lean_blocks),
       bits_((segment.geometry().shards[rank].blocks() + 63) / 64),
-      server_(segment, rank, {[this](const WatchedStep& step, const Wish& wish) {
-                  answer(step.begun, wish);
-                  return true;
-              }}) {}
+      watcher_(segment, rank, {.answer = [this](const WatchedStep& step, const BlockRequest& request) {
+                   answer(step.begun, request);
+                   return true;
+               }}) {}
 
 void LeanHost::lay(const BegunStep& step, std::span<const void* const> rows) {
     const std::uint32_t slot = segment_.slot_of(step.step);
-    server_.watch({step, ++watched_});
+    watcher_.watch(step);
     std::vector<std::byte>& kept = kept_[slot];
     kept.resize(step.columns * row_bytes_);
     for (std::uint32_t column = 0; column < step.columns; ++column)
@@ -35,9 +34,9 @@ void LeanHost::lay(const BegunStep& step, std::span<const void* const> rows) {
     proto::ReadyWord complete = step.word;
     complete.tiles = proto::ReadyWord::kLean;
     read_wants(segment_, segment_.schedule_columns(slot).part(0, step.columns), named_, wants_, names_);
-    LeanShape shape = lean_shape(segment_.geometry(), rank_, step.columns, order_);
+    LeanShape shape = lean_shape(segment_.geometry(), rank_, step.columns);
     shape.masks = masks_of(segment_, step.step);
-    shape.names = {names_.data(), segment_.geometry().lean_room()};
+    shape.names = {names_.data(), segment_.geometry().lean_blocks};
     const proto::LeanOrder order(step.columns);
     for (std::uint32_t place = 0; place < step.columns; ++place) {
         const std::uint32_t column = order.column_at(place);
@@ -50,15 +49,15 @@ void LeanHost::lay(const BegunStep& step, std::span<const void* const> rows) {
     }
 }
 
-void LeanHost::answer(const BegunStep& step, const Wish& wish) {
+void LeanHost::answer(const BegunStep& step, const BlockRequest& request) {
     const std::uint32_t slot = segment_.slot_of(step.step);
-    const LeanShape shape = lean_shape(segment_.geometry(), rank_, step.columns, order_);
+    const LeanShape shape = lean_shape(segment_.geometry(), rank_, step.columns);
     const shm::Wishes board(segment_, step.step, shm::writer_epochs(segment_));
-    own_bits(wish.bits, shape.first_block, shape.slice.blocks, bits_);
-    lay_blocks(shape, wish.column, kept_[slot].data() + wish.column * row_bytes_, bits_,
+    own_bits(request.bits, shape.first_block, shape.slice.blocks, bits_);
+    lay_blocks(shape, request.column, kept_[slot].data() + request.column * row_bytes_, bits_,
                segment_.logits(slot, rank_));
     // SYNC: release; pairs with the acquire in Wishes::awaited: the blocks are there.
-    board.answer(wish.column, rank_).store(wish.word, std::memory_order_release);
+    board.answer(request.column, rank_).store(request.word, std::memory_order_release);
 }
 
 }  // namespace croupier::gpu_writer

@@ -8,33 +8,30 @@
 
 #include "gpu_writer/lean_wants.h"
 #include "gpu_writer/named_blocks.h"
-#include "gpu_writer/wish_server.h"
+#include "gpu_writer/step_watcher.h"
 
 namespace croupier::gpu_writer {
 
 class LeanHost {
   public:
-    // `order`: of the slice's blocks, as SliceShape has it; empty: that of their ids.
-    LeanHost(const shm::Segment& segment, std::uint32_t rank, std::span<const std::uint32_t> order);
+    LeanHost(const shm::Segment& segment, std::uint32_t rank);
 
     // Lays the step's lean part; the caller publishes it then.
     void lay(const BegunStep& step, std::span<const void* const> rows);
 
   private:
-    void answer(const BegunStep& step, const Wish& wish);
+    void answer(const BegunStep& step, const BlockRequest& request);
 
     const shm::Segment& segment_;
     std::uint32_t rank_;
-    std::span<const std::uint32_t> order_;
     std::size_t row_bytes_;
     std::vector<std::vector<std::byte>> kept_;  // [slot]
     std::vector<LeanWant> wants_;
     NamedBlocks named_;
     std::vector<std::uint16_t> names_;  // [column][of the room]
     std::vector<std::uint64_t> bits_;   // of the rank's blocks
-    std::uint64_t watched_ = 0;
     // Last: its thread reads all of the above.
-    WishServer server_;
+    StepWatcher watcher_;
 };
 
 }  // namespace croupier::gpu_writer

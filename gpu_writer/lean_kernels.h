@@ -49,13 +49,9 @@ struct LeanEnd {
     std::uint64_t* next = nullptr;  // where the ticket goes too: launches that have found a record
 };
 
-// Where whole columns and blocks that were asked for stand: [tiles][columns][tile] elements.
+// Where whole columns and blocks that were asked for stand: [blocks][columns][kBlockIds] elements.
 struct LeanSlice {
     std::uint64_t elements = 0;
-    // In GPU memory: where each of the rank's blocks stands among them; null: in the order of their ids.
-    const std::uint32_t* place_of_block = nullptr;
-    std::uint32_t tile = 1;
-    std::uint32_t tiles = 0;
     std::uint32_t columns = 0;
 };
 

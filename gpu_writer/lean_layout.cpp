@@ -307,11 +307,10 @@ void lay_column(const LeanShape& shape, std::uint32_t column, const LeanWant& wa
 
 }  // namespace
 
-LeanShape lean_shape(const proto::Geometry& geometry, std::uint32_t rank, std::uint32_t columns,
-                     std::span<const std::uint32_t> order) {
-    return {slice_shape(geometry, rank, columns, order),
+LeanShape lean_shape(const proto::Geometry& geometry, std::uint32_t rank, std::uint32_t columns) {
+    return {slice_shape(geometry, rank, columns, {}),
             geometry.shards[rank].first_block(),
-            geometry.lean_room(),
+            geometry.lean_blocks,
             proto::lean_layout_of(geometry, rank),
             {},
             {}};
@@ -333,16 +332,11 @@ void lay_blocks(const LeanShape& shape, std::uint32_t column, const void* row,
                 std::span<const std::uint64_t> bitmap, void* slice) {
     const SliceShape& of = shape.slice;
     const MeasuredRow measured(shape, row, 0);
-    const std::size_t element = proto::element_bytes(of.dtype);
-    for (std::size_t place = 0; place < of.places(); ++place) {
-        const std::size_t at = place / proto::kBlockIds;
-        const std::size_t block = of.order == nullptr ? at : of.order[at];
+    const std::size_t bytes = proto::kBlockIds * proto::element_bytes(of.dtype);
+    for (std::size_t block = 0; block < of.blocks; ++block) {
         if ((bitmap[block / 64] >> (block % 64) & 1U) == 0) continue;
-        const std::size_t to = (place / of.tile * of.columns + column) * of.tile + place % of.tile;
-        std::memcpy(
-            static_cast<std::byte*>(slice) + to * element,
-            measured.elements.data() + (block * proto::kBlockIds + place % proto::kBlockIds) * element,
-            element);
+        std::memcpy(static_cast<std::byte*>(slice) + (block * of.columns + column) * bytes,
+                    measured.elements.data() + block * bytes, bytes);
     }
 }
 

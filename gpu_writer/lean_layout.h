@@ -22,8 +22,7 @@ struct LeanShape {
 
     BlockSpan span() const { return {slice.lead, slice.entries, slice.blocks}; }
 };
-LeanShape lean_shape(const proto::Geometry& geometry, std::uint32_t rank, std::uint32_t columns,
-                     std::span<const std::uint32_t> order);
+LeanShape lean_shape(const proto::Geometry& geometry, std::uint32_t rank, std::uint32_t columns);
 
 struct LeanMemory {
     std::byte* part = nullptr;

@@ -4,8 +4,6 @@
 #include <utility>
 
 #include "gpu_writer/column_wants.h"
-#include "proto/hotness_order.h"
-#include "shm/logits_publisher.h"
 #include "shm/wishes.h"
 
 namespace croupier::gpu_writer {
@@ -21,30 +19,12 @@ std::size_t pitch_of_copies(const SliceShape& slice) {
 }  // namespace
 
 shm::Result<std::unique_ptr<LeanPath>> LeanPath::make(const shm::Segment& segment, std::uint32_t rank,
-                                                      std::span<const std::uint32_t> order, Address address,
-                                                      const Settings& settings) {
+                                                      Address address, const Settings& settings) {
     std::unique_ptr<LeanPath> path(new LeanPath(segment, rank, std::move(address)));
-    CROUPIER_TRY(path->prepare_memory(order, settings));
+    CROUPIER_TRY(path->prepare_memory(settings));
     if (settings.copies) {
         CROUPIER_TRY(path->make_copies());
     }
-    auto* const lean = path.get();
-    if (segment.geometry().lean_blocks == 0) {
-        const auto post = [lean](const WatchedStep& step, const DeskWish& wish) {
-            return lean->desk_of(step.begun.step).post(step.opening, wish);
-        };
-        CROUPIER_TRY(keep(path->instead_, RowsInstead::make(segment, rank, order, post, settings.ring)));
-    }
-    path->server_.emplace(
-        segment, rank,
-        WishServer::Calls{
-            [lean](const WatchedStep& step, const Wish& wish) { return lean->answer(step, wish); },
-            [lean](const WatchedStep& step) { lean->desk_of(step.begun.step).close(step.opening); },
-            [lean](const WatchedStep& step) { return lean->desk_of(step.begun.step).rest(step.opening); },
-            [lean](const WatchedStep& step) {
-                return lean->desk_of(step.begun.step).rows_stay(step.opening);
-            },
-            [lean](const WatchedStep& step) { lean->follow(step); }});
     return path;
 }
 
@@ -52,31 +32,31 @@ LeanPath::LeanPath(const shm::Segment& segment, std::uint32_t rank, Address addr
     : segment_(segment),
       rank_(rank),
       address_(std::move(address)),
-      shape_(lean_shape(segment.geometry(), rank, 1, {})),
+      shape_(lean_shape(segment.geometry(), rank, 1)),
       named_(shape_.first_block, shape_.slice.blocks),
+      openings_(segment.geometry().slots),
       bits_((shape_.slice.blocks + 63) / 64) {}
 
 LeanPath::~LeanPath() {
     end_answers();
-    server_.reset();
 }
 
 void LeanPath::end_answers() {
     for (const auto& desk : desks_) desk->close_for_good();
 }
 
-shm::Result<bool> LeanPath::prepare_memory(std::span<const std::uint32_t> order, const Settings& settings) {
+shm::Result<bool> LeanPath::prepare_memory(const Settings& settings) {
     const proto::Geometry& geometry = segment_.geometry();
     // The worker's stream may wait for the very tokens that an answer is for.
     CROUPIER_TRY(cuda_done(load_lean_kernels(geometry.dtype), "cannot load the kernel of lean steps"));
     CROUPIER_TRY(
         cuda_done(load_whole_columns_kernels(geometry.dtype), "cannot load the kernel of whole columns"));
-    CROUPIER_TRY(cuda_done(load_spread_kernels(geometry.dtype), "cannot load the kernel of rows' spreads"));
+    CROUPIER_TRY(cuda_done(load_spread_kernels(geometry.dtype), "cannot load the row-spread kernel"));
     CROUPIER_TRY(keep(
         scratch_,
         device_array<std::byte>(lean_scratch_bytes(geometry.dtype, shape_.slice.blocks, geometry.max_batch),
                                 "what a lean step measures")));
-    CROUPIER_TRY(keep(spread_scratch_, device_array<std::byte>(spread_scratch_bytes(), "rows' spreads")));
+    CROUPIER_TRY(keep(spread_scratch_, device_array<std::byte>(spread_scratch_bytes(), "row spreads")));
     const std::size_t columns = std::size_t{geometry.slots} * geometry.max_batch;
     CROUPIER_TRY(keep(wants_, pinned_array<LeanWant>(columns, "what columns want")));
     CROUPIER_TRY(
@@ -90,29 +70,14 @@ shm::Result<bool> LeanPath::prepare_memory(std::span<const std::uint32_t> order,
     CROUPIER_TRY(keep(preparing_, make_stream()));
     CROUPIER_TRY_VALUE(replays, LeanReplays::make(geometry, settings.next, settings.empty_launches));
     replays_.emplace(std::move(replays));
-    CROUPIER_TRY(make_masks());
-    return keep_places(order);
-}
-
-shm::Result<bool> LeanPath::keep_places(std::span<const std::uint32_t> order) {
-    if (order.empty()) return true;
-    const std::vector<std::uint32_t> places = proto::places_of(order, 0);
-    CROUPIER_TRY(keep(places_, device_array<std::uint32_t>(places.size(), "the blocks' places")));
-    return cuda_done(
-        cudaMemcpy(places_.get(), places.data(), places.size() * sizeof(places[0]), cudaMemcpyHostToDevice),
-        "cannot copy the blocks' places to the GPU");
-}
-
-std::size_t LeanPath::copied_bytes(const proto::Geometry& geometry, std::uint32_t rank) {
-    const SliceShape slice = lean_shape(geometry, rank, 1, {}).slice;
-    return pitch_of_copies(slice) * geometry.max_batch * geometry.slots;
+    return make_masks();
 }
 
 shm::Result<bool> LeanPath::make_copies() {
     const proto::Geometry& geometry = segment_.geometry();
     RowCopies& copies = copies_.emplace();
     copies.pitch = pitch_of_copies(shape_.slice);
-    const std::size_t bytes = copied_bytes(geometry, rank_);
+    const std::size_t bytes = copies.pitch * geometry.max_batch * geometry.slots;
     auto memory = device_array<std::byte>(bytes, "the rows of " + std::to_string(geometry.slots) + " steps");
     if (!memory) {
         return shm::fail(memory.error().code,
@@ -205,8 +170,7 @@ LeanRows LeanPath::rows_of(const void* logits, std::uint64_t row_stride, std::ui
 }
 
 LeanSlice LeanPath::slice_of(const BegunStep& step) const {
-    return {address_(segment_.logits(segment_.slot_of(step.step), rank_)), places_.get(), shape_.slice.tile,
-            segment_.geometry().tiles(rank_), step.columns};
+    return {address_(segment_.logits(segment_.slot_of(step.step), rank_)), step.columns};
 }
 
 LeanEnd LeanPath::end_of(const BegunStep& step, LeanEnd end) const {
@@ -227,7 +191,8 @@ std::size_t LeanPath::first_want(std::uint64_t step) const {
     return std::size_t{segment_.slot_of(step)} * segment_.geometry().max_batch;
 }
 
-void LeanPath::prepare(const BegunStep& step) {
+void LeanPath::prepare(const BegunStep& step, std::uint64_t opening) {
+    openings_[segment_.slot_of(step.step)] = opening;
     const std::span<LeanWant> wants(wants_.get() + first_want(step.step), step.columns);
     const std::span<std::uint16_t> names(names_.get() + first_want(step.step) * shape_.room,
                                          std::size_t{step.columns} * shape_.room);
@@ -238,11 +203,9 @@ void LeanPath::prepare(const BegunStep& step) {
 
 shm::Result<bool> LeanPath::send(const void* logits, std::uint64_t row_stride, const BegunStep& step,
                                  LeanEnd end, cudaStream_t worker) {
-    const WatchedStep watched{step, ++openings_};
     AnswerDesk& desk = desk_of(step.step);
     CROUPIER_TRY_VALUE(masks, await_masks(step, worker));
     const LeanRows rows = rows_of(logits, row_stride, step.step, masks);
-    server_->watch(watched);
     // What is still laid of a step that had the slot and was given up comes before all of this one.
     CROUPIER_TRY(desk.hold(worker));
     const std::uint32_t slot = segment_.slot_of(step.step);
@@ -255,7 +218,7 @@ shm::Result<bool> LeanPath::send(const void* logits, std::uint64_t row_stride, c
     // Where it fails the step is on its way all the same, and what is wished for is answered from the rows.
     shm::Result<LeanRows> kept = rows;
     if (copies_) kept = keep_rows(rows, step, worker);
-    desk.open({kept ? kept.value() : rows, slice_of(step), step.step, watched.opening, worker,
+    desk.open({kept ? kept.value() : rows, slice_of(step), step.step, openings_[slot], worker,
                copies_ && kept ? copies_->there[slot].get() : nullptr, nullptr, copies_ && kept});
     if (!kept) return kept.error();
     return true;
@@ -263,12 +226,10 @@ shm::Result<bool> LeanPath::send(const void* logits, std::uint64_t row_stride, c
 
 shm::Result<bool> LeanPath::expect(const BegunStep& step, LeanEnd end) {
     const BesideCapture beside;
-    const WatchedStep watched{step, ++openings_};
-    server_->watch(watched);
     LeanRecord record;
     record.ticket = step.ticket;
-    record.opening = watched.opening;
     record.slot = segment_.slot_of(step.step);
+    record.opening = openings_[record.slot];
     record.part = address_(segment_.lean(record.slot, rank_));
     record.slice = slice_of(step);
     record.end = end_of(step, end);
@@ -286,7 +247,7 @@ shm::Result<bool> LeanPath::expect(const BegunStep& step, LeanEnd end) {
         is_prepared = true;
     }
     // Behind that: for a kernel of this opening's the step would wait as well.
-    desk.open({rows, record.slice, step.step, watched.opening, std::nullopt, nullptr,
+    desk.open({rows, record.slice, step.step, record.opening, std::nullopt, nullptr,
                replays_->rows(record.slot), copies_.has_value()});
     return replays_->prepare(record, wants_of(step), is_prepared ? preparing_.get() : nullptr);
 }
@@ -326,30 +287,12 @@ shm::Result<std::uint64_t> LeanPath::answer_in(cudaStream_t stream, std::uint64_
     return desk_of(step).answer_in(stream, tokens);
 }
 
-void LeanPath::leave_slots() {
-    for (std::uint32_t slot = 0; slot < segment_.geometry().slots; ++slot) server_->leave_slot(slot);
-}
-
-shm::Result<bool> LeanPath::leave_slot(std::uint64_t step, cudaStream_t worker) {
-    server_->leave_slot(segment_.slot_of(step));
-    return desk_of(step).hold(worker);
-}
-
-void LeanPath::end_turn(std::uint64_t step, std::uint64_t turn, bool late) {
-    desk_of(step).end_turn(turn);
-    if (late) server_->ask_again(step);
-}
-
-bool LeanPath::answer(const WatchedStep& step, const Wish& wish) {
+bool LeanPath::answer(const WatchedStep& step, const BlockRequest& request) {
     const std::uint64_t number = step.begun.step;
     const shm::Wishes board(segment_, number, shm::writer_epochs(segment_));
-    own_bits(wish.bits, shape_.first_block, shape_.slice.blocks, bits_);
-    return desk_of(number).post(step.opening,
-                                {wish.column, bits_, address_(&board.answer(wish.column, rank_)), wish.word});
-}
-
-void LeanPath::follow(const WatchedStep& step) {
-    if (instead_ != nullptr && !shm::lean_is_read(segment_)) instead_->go_on(step);
+    own_bits(request.bits, shape_.first_block, shape_.slice.blocks, bits_);
+    return desk_of(number).post(
+        step.opening, {request.column, bits_, address_(&board.answer(request.column, rank_)), request.word});
 }
 
 }  // namespace croupier::gpu_writer

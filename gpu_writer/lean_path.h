@@ -15,8 +15,7 @@
 #include "gpu_writer/lean_layout.h"
 #include "gpu_writer/lean_replays.h"
 #include "gpu_writer/named_blocks.h"
-#include "gpu_writer/rows_instead.h"
-#include "gpu_writer/wish_server.h"
+#include "gpu_writer/request_answers.h"
 
 namespace croupier::gpu_writer {
 
@@ -52,13 +51,9 @@ class LeanPath {
         // that found none.
         std::uint64_t* next = nullptr;
         std::uint64_t* empty_launches = nullptr;
-        std::function<void()> ring = [] {};  // for samplers that sleep
     };
-    // Of the GPU's memory, where a writer copies the rows of the steps in flight.
-    static std::size_t copied_bytes(const proto::Geometry& geometry, std::uint32_t rank);
     static shm::Result<std::unique_ptr<LeanPath>> make(const shm::Segment& segment, std::uint32_t rank,
-                                                       std::span<const std::uint32_t> order, Address address,
-                                                       const Settings& settings);
+                                                       Address address, const Settings& settings);
     ~LeanPath();
     LeanPath(const LeanPath&) = delete;
     LeanPath& operator=(const LeanPath&) = delete;
@@ -66,8 +61,8 @@ class LeanPath {
     // Nothing waits on the GPU for wishes any more; steps that are sent later are not answered.
     void end_answers();
 
-    // When the step is begun: what its columns want.
-    void prepare(const BegunStep& step);
+    // When the step is begun and watched: what its columns want.
+    void prepare(const BegunStep& step, std::uint64_t opening);
     // `end`: but for the ready word and the stamps, which are the step's.
     shm::Result<bool> send(const void* logits, std::uint64_t row_stride, const BegunStep& step, LeanEnd end,
                            cudaStream_t worker);
@@ -81,23 +76,21 @@ class LeanPath {
     // Sends the expected step that is next when it runs, in a capture or outside.
     shm::Result<bool> send_expected(const void* logits, std::uint64_t row_stride, cudaStream_t worker);
 
-    // Before the slot gets a step of rows: nothing of a lean one is answered any more, and what follows in
-    // the stream runs when what was on its way is laid.
-    shm::Result<bool> leave_slot(std::uint64_t step, cudaStream_t worker);
-    // All of them, where steps are rows from now on.
-    void leave_slots();
-
     // Of the step that was sent or expected last in its slot: see AnswerDesk.
     bool is_sent(std::uint64_t step) const { return desk_of(step).is_open_for(step); }
     shm::Result<std::uint64_t> answer_in(cudaStream_t stream, std::uint64_t step,
                                          const DeliveredTokens& tokens);
-    // `late`: some tokens did not come, and samplers may ask for more.
-    void end_turn(std::uint64_t step, std::uint64_t turn, bool late);
+    void end_turn(std::uint64_t step, std::uint64_t turn) { desk_of(step).end_turn(turn); }
+
+    // For the watcher's thread (StepWatcher::Calls).
+    bool answer(const WatchedStep& step, const BlockRequest& request);
+    void end(const WatchedStep& step) { desk_of(step.begun.step).close(step.opening); }
+    bool rest(const WatchedStep& step) { return desk_of(step.begun.step).rest(step.opening); }
+    bool rows_stay(const WatchedStep& step) const { return desk_of(step.begun.step).rows_stay(step.opening); }
 
   private:
     LeanPath(const shm::Segment& segment, std::uint32_t rank, Address address);
-    shm::Result<bool> prepare_memory(std::span<const std::uint32_t> order, const Settings& settings);
-    shm::Result<bool> keep_places(std::span<const std::uint32_t> order);
+    shm::Result<bool> prepare_memory(const Settings& settings);
     shm::Result<bool> make_copies();
     shm::Result<bool> make_masks();
     void copy_masks(const BegunStep& step, std::span<const LeanWant> wants);
@@ -117,15 +110,12 @@ class LeanPath {
     // The rows as they are answered from, in memory that they keep.
     shm::Result<LeanRows> keep_rows(const LeanRows& rows, const BegunStep& step, cudaStream_t worker);
     std::size_t first_want(std::uint64_t step) const;
-    bool answer(const WatchedStep& step, const Wish& wish);
-    void follow(const WatchedStep& step);
     AnswerDesk& desk_of(std::uint64_t step) const { return *desks_[segment_.slot_of(step)]; }
 
     const shm::Segment& segment_;
     std::uint32_t rank_;
     Address address_;
     LeanShape shape_;
-    DeviceMemory<std::uint32_t> places_;
     DeviceMemory<std::byte> scratch_;
     DeviceMemory<std::byte> spread_scratch_;
     PinnedMemory<LeanWant> wants_;  // [slot][column]
@@ -137,14 +127,11 @@ class LeanPath {
     std::optional<RowCopies> copies_;
     std::optional<MaskCopies> masks_;
     std::vector<std::unique_ptr<AnswerDesk>> desks_;  // [slot]
-    std::uint64_t openings_ = 0;
+    std::vector<std::uint64_t> openings_;             // [slot]
     // Of the step that is sent.
     std::vector<std::uint32_t> whole_;
     std::vector<SpreadColumn> spreads_;
-    std::vector<std::uint64_t> bits_;  // the server's thread's
-    // Last: its thread uses all of the above.
-    std::unique_ptr<RowsInstead> instead_;  // where lean steps are only offered
-    std::optional<WishServer> server_;
+    std::vector<std::uint64_t> bits_;  // the watcher's thread's
 };
 
 }  // namespace croupier::gpu_writer

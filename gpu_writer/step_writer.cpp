@@ -19,15 +19,20 @@ constexpr shm::WaitSettings kTokenPatience{shm::WaitMode::adaptive, std::chrono:
 }  // namespace
 
 shm::Result<bool> StepWriter::begin(std::uint64_t step) {
-    if (begun() - finished() >= host_.geometry().slots) return false;
+    if (begun() - finished() >= rank_writer_.geometry().slots) return false;
     CROUPIER_TRY_VALUE(begun_step, steps_.begin(step));
     if (!begun_step) return false;
     if (auto queued = queue(*begun_step); !queued) {
         steps_.take_back(*begun_step);
         return queued;
     }
-    latest_[host_.segment().slot_of(step)] = *begun_step;
+    latest_[rank_writer_.segment().slot_of(step)] = *begun_step;
     return true;
+}
+
+shm::Result<bool> StepWriter::randoms_need_rows() {
+    return shm::fail(Errc::bad_argument,
+                     "a session of the transport lean takes no randoms: open it with the transport rows");
 }
 
 shm::Result<bool> StepWriter::abandon() {
@@ -35,17 +40,12 @@ shm::Result<bool> StepWriter::abandon() {
     forget_after(finished());
     steps_.abandon(finished());
     // What an enqueue that failed had published of its slice must not pass for part of the next attempt's.
-    return host_.begin_anew();
-}
-
-void StepWriter::turn_to_rows(const BegunStep& step) {
-    host_.publisher().mark(step.step, proto::SliceFormat::full_tiles);
-    latest_[host_.segment().slot_of(step.step)].lean = false;
+    return rank_writer_.begin_anew();
 }
 
 // How many columns a step has is known since it was begun: its record may be the next step's already.
 shm::Result<BegunStep> StepWriter::begun_step(std::uint64_t step) const {
-    const BegunStep& begun_step = latest_[host_.segment().slot_of(step)];
+    const BegunStep& begun_step = latest_[rank_writer_.segment().slot_of(step)];
     if (begun_step.ticket != 0 && begun_step.step == step) return begun_step;
     return shm::fail(Errc::bad_argument, "step " + std::to_string(step) +
                                              " is not the last that this writer began in its slot: it "
@@ -54,7 +54,7 @@ shm::Result<BegunStep> StepWriter::begun_step(std::uint64_t step) const {
 
 shm::Result<bool> StepWriter::tokens_there(std::uint64_t step) const {
     CROUPIER_TRY_VALUE(begun, begun_step(step));
-    return is_decided(host_.segment(), step, begun.columns);
+    return is_decided(rank_writer_.segment(), step, begun.columns);
 }
 
 shm::Result<bool> StepWriter::enqueue_awaited_tokens(void* stream, std::uint64_t step,
@@ -76,7 +76,7 @@ shm::Result<bool> StepWriter::wait_tokens(std::uint64_t step, std::chrono::milli
 }
 
 shm::Result<bool> StepWriter::enqueue_tokens(void* stream, std::uint64_t step, std::int32_t* tokens) {
-    const shm::Segment& segment = host_.segment();
+    const shm::Segment& segment = rank_writer_.segment();
     auto there = tokens_there(step);
     if (!there) return there;
     if (!there.value()) {

@@ -10,11 +10,12 @@
 #include <vector>
 
 #include "gpu_writer/begun_steps.h"
-#include "gpu_writer/host_writer.h"
+#include "gpu_writer/rank_writer.h"
 
 namespace croupier::gpu_writer {
 
-enum class Path : std::uint32_t { automatic = 0, store = 1, copy = 2 };
+// How whole rows leave a GPU.
+enum class RowPath : std::uint32_t { automatic = 0, store = 1, copy = 2 };
 // Whether rows may be written over before a lean step is decided.
 enum class RowsAre : std::uint32_t { automatic = 0, lent = 1, copied = 2 };
 
@@ -22,7 +23,7 @@ struct WriterOptions {
     std::string segment_path;
     std::uint32_t rank = 0;
     int device = -1;
-    Path path = Path::automatic;
+    RowPath path = RowPath::automatic;
     std::uint32_t store_blocks = 0;
     RowsAre rows = RowsAre::automatic;
 };
@@ -33,12 +34,12 @@ class StepWriter {
     StepWriter(const StepWriter&) = delete;
     StepWriter& operator=(const StepWriter&) = delete;
 
-    const HostWriter& host() const { return host_; }
+    const RankWriter& rank_writer() const { return rank_writer_; }
     std::optional<std::uint64_t> wait_step(std::chrono::milliseconds timeout) {
-        return host_.wait_step(timeout, steps_.next_wanted());
+        return rank_writer_.wait_step(timeout, steps_.next_wanted());
     }
     std::uint64_t begun() const { return steps_.begun(); }
-    // False: busy, as croupier_writer.h says.
+    // False: busy, as croupier/writer.h says.
     shm::Result<bool> begin(std::uint64_t step);
     shm::Result<bool> abandon();
 
@@ -56,18 +57,17 @@ class StepWriter {
                                              std::chrono::milliseconds timeout, std::int32_t* tokens);
 
   protected:
-    explicit StepWriter(HostWriter host)
-        : host_(std::move(host)), steps_(host_), latest_(host_.geometry().slots) {}
+    explicit StepWriter(RankWriter rank)
+        : rank_writer_(std::move(rank)), steps_(rank_writer_), latest_(rank_writer_.geometry().slots) {}
 
-    HostWriter& mutable_host() { return host_; }
-    // Of one that is begun, of which nothing was sent.
-    void turn_to_rows(const BegunStep& step);
+    RankWriter& mutable_rank_writer() { return rank_writer_; }
+    // What a session of the transport lean answers to a writer that would supply randoms.
+    static shm::Result<bool> randoms_need_rows();
     // Called when there is room for it. Where it fails the step is not begun.
     virtual shm::Result<bool> queue(const BegunStep& step) = 0;
     // What was enqueued is finished, once its stream has come to it.
     virtual shm::Result<bool> settle() { return true; }
     virtual void forget_after(std::uint64_t finished) = 0;
-    // Of so many decisions.
     virtual shm::Result<bool> send_tokens(void* stream,
                                           const proto::StoredArray<const proto::Decision>& decisions,
                                           std::int32_t* tokens) = 0;
@@ -80,7 +80,7 @@ class StepWriter {
     shm::Result<BegunStep> begun_step(std::uint64_t step) const;
     shm::Result<bool> tokens_there(std::uint64_t step) const;
 
-    HostWriter host_;
+    RankWriter rank_writer_;
     BegunSteps steps_;
     std::vector<BegunStep> latest_;  // by slot
 };

@@ -24,16 +24,13 @@ struct WholeColumns {
 template <Dtype D>
 __device__ void lay_part(const RowReader<D>& reader, const LeanSlice& slice, std::uint32_t rank_blocks,
                          std::uint32_t column) {
-    // Behind the last block, the padding that makes the last tile whole.
-    const std::uint32_t blocks = proto::blocks_of(slice.tiles * slice.tile);
-    if (blockIdx.x >= blocks) return;
-    const std::uint32_t own = (blocks - blockIdx.x + gridDim.x - 1) / gridDim.x;
+    if (blockIdx.x >= rank_blocks) return;
+    const std::uint32_t own = (rank_blocks - blockIdx.x + gridDim.x - 1) / gridDim.x;
     const auto block_of = [&](std::uint32_t i) { return blockIdx.x + i * gridDim.x; };
-    copy_blocks<D, kWholeThreads>(
-        reader, column, own, block_of, [&](std::uint32_t i, std::uint32_t within, const Unit<D>& unit) {
-            const std::uint32_t block = block_of(i);
-            store_in_slice(slice, column, block < rank_blocks ? place_of(slice, block) : block, within, unit);
-        });
+    copy_blocks<D, kWholeThreads>(reader, column, own, block_of,
+                                  [&](std::uint32_t i, std::uint32_t within, const Unit<D>& unit) {
+                                      store_in_slice(slice, column, block_of(i), within, unit);
+                                  });
 }
 
 template <Dtype D>

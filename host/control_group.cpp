@@ -11,7 +11,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// One line of /proc/<pid>/cgroup: "4:cpu,cpuacct:/path", or "0::/path" of the unified hierarchy.
+// One line of /proc/<pid>/cgroup: "4:cpu,cpuacct:/path", or "0::/path" in the unified hierarchy.
 struct Membership {
     bool unified = false;
     std::string path;
@@ -36,7 +36,7 @@ std::vector<Membership> memberships(const HostView& host, const std::string& con
     return found;
 }
 
-// Where the hierarchy is mounted for who looks; empty: nowhere here.
+// Where the hierarchy is mounted for this process; empty if nowhere.
 std::string mount_point(const HostView& host, bool unified, const std::string& controller) {
     std::istringstream lines(host.read("/proc/self/mountinfo").value_or(""));
     for (std::string line; std::getline(lines, line);) {
@@ -57,7 +57,7 @@ std::string mount_point(const HostView& host, bool unified, const std::string& c
 
 std::optional<std::uint64_t> number_in(const fs::path& file) {
     std::uint64_t number = 0;
-    // "max" where there is no limit: no number, so nothing is read.
+    // "max" means no limit; it is not a number, so this returns nothing.
     if (!(std::ifstream(file) >> number)) return std::nullopt;
     return number;
 }
@@ -89,14 +89,14 @@ const char* file_of(const ControlGroup& group, const char* in_version_2, const c
 }
 
 std::optional<std::uint64_t> memory_limit_at(const ControlGroup& group) {
-    // Version 1 writes a number near the largest where there is no limit.
+    // Without a limit, version 1 reports a number near the maximum.
     constexpr std::uint64_t kNoLimit = std::uint64_t{1} << 60U;
     const auto limit = number_in(group.folder / file_of(group, "memory.max", "memory.limit_in_bytes"));
     return limit && *limit < kNoLimit ? limit : std::nullopt;
 }
 
-// Of the group and those below it: what the kernel frees before it ends a process for want of memory. Pages
-// of tmpfs are on the lists of anonymous memory, so they are not in these.
+// Memory of the group and its children that the kernel reclaims before it kills a process. Pages of tmpfs
+// count as anonymous memory, so they are not included.
 std::uint64_t droppable_at(const ControlGroup& group) {
     std::ifstream file(group.folder / "memory.stat");
     const std::string prefix = group.unified ? "" : "total_";
@@ -110,7 +110,7 @@ std::uint64_t droppable_at(const ControlGroup& group) {
     return bytes;
 }
 
-// By the group's own limit; the host may have less.
+// By the group's limit; the host may have less free swap.
 std::uint64_t swap_left_at(const ControlGroup& group) {
     if (group.unified) {
         std::string limit;
@@ -120,7 +120,7 @@ std::uint64_t swap_left_at(const ControlGroup& group) {
         const auto bytes = number_in(group.folder / "memory.swap.max").value_or(0);
         return bytes - std::min(bytes, *used);
     }
-    // Version 1 limits memory and swap together.
+    // Version 1 has one limit for memory and swap together.
     const auto both = number_in(group.folder / "memory.memsw.limit_in_bytes");
     const auto used = number_in(group.folder / "memory.memsw.usage_in_bytes");
     const auto memory = memory_limit_at(group);
@@ -151,7 +151,7 @@ std::vector<ControlGroup> control_groups(const HostView& host, const std::string
     for (const Membership& member : memberships(host, controller)) {
         const std::string root = mount_point(host, member.unified, controller);
         if (root.empty()) continue;
-        // Within a container the path may be the host's, and not be there: then the root is the group.
+        // In a container the path may be that of the host and not exist; then the mounted root is the group.
         fs::path folder = host.path(root);
         groups.push_back({member.unified, folder});
         for (const fs::path& part : fs::path(member.path).relative_path()) {

@@ -1,4 +1,4 @@
-// The control groups that a process is in, of either version.
+// Limits from the control groups of a process, of version 1 or 2.
 #pragma once
 
 #include <cstdint>
@@ -12,27 +12,27 @@
 namespace croupier::host {
 
 struct ControlGroup {
-    bool unified = false;  // of version 2
+    bool unified = false;  // cgroup version 2
     std::filesystem::path folder;
 };
 
-// Those of the process and above it, as far as they can be seen, for a controller such as "cpu".
+// The visible groups of the process and their parents, for a controller such as "cpu".
 std::vector<ControlGroup> control_groups(const HostView& host, const std::string& controller);
 
-// How many CPUs the process may use at once: the least quota of its group and of those above it; nothing: no
-// limit. A quota is no cpuset: the scheduler shows all cores and stops the group when its share of a period
+// The number of CPUs that the process may use at once, by the smallest quota of its groups; nothing if there
+// is no limit. Unlike a cpuset, a quota hides no cores: the kernel stops the group when its share of a period
 // is used up.
 std::optional<double> cpu_quota(const HostView& host = {});
-// How often the kernel has stopped a group of the process for its quota.
+// How often the kernel stopped a group of the process because its quota was used up.
 std::uint64_t quota_stops(const HostView& host);
-// How many bytes of memory its groups allow; nothing: no limit.
+// The memory limit of its groups in bytes; nothing if there is no limit.
 std::optional<std::uint64_t> memory_limit(const HostView& host);
 
-// What the tightest of those limits leaves: the group itself, or one above it.
+// The memory left in the group, or the parent, with the least memory left.
 struct MemoryRoom {
     std::string group;  // its folder
     std::uint64_t limit = 0;
-    std::uint64_t left = 0;  // page cache that the kernel can drop counts as free, and swap that is left
+    std::uint64_t left = 0;  // includes reclaimable page cache and free swap
 };
 std::optional<MemoryRoom> memory_room(const HostView& host);
 

@@ -1,5 +1,4 @@
-// A host as files: what /proc and /sys say, of the real root folder or of a copy of them, for this process or
-// for another one.
+// Reads /proc and /sys of this host or of a copy of them, for this process or another one.
 #pragma once
 
 #include <optional>
@@ -9,26 +8,26 @@
 namespace croupier::host {
 
 struct HostView {
-    std::string root;              // before every path; empty: the real host
-    std::string process = "self";  // whose cores and control groups count: a pid, or "self"
+    std::string root;              // prefix of every path; empty for the real host
+    std::string process = "self";  // the process whose cores and control groups are read: a pid or "self"
 
     bool is_real() const { return root.empty(); }
     bool is_this_process() const { return is_real() && process == "self"; }
     std::string path(const std::string& absolute) const { return root + absolute; }
-    // Of the process: "status" is /proc/<process>/status.
+    // A file of the process: "status" is /proc/<process>/status.
     std::string of_process(const std::string& name) const { return path("/proc/" + process + "/" + name); }
 
-    // Without the white space at its end; nothing where it cannot be read.
+    // Contents without trailing white space; nothing if the file cannot be read.
     std::optional<std::string> read(const std::string& absolute) const;
     std::optional<std::string> read_of_process(const std::string& name) const;
-    // The names in a folder, in order; empty where there is none.
+    // The sorted names in a folder; empty if there is no such folder.
     std::vector<std::string> list(const std::string& absolute) const;
 };
 
-// Behind "Name:" in a file of lines such as /proc/<pid>/status.
+// The value after "Name:" in a file such as /proc/<pid>/status.
 std::optional<std::string> field_of(const std::string& lines, const std::string& name);
 
-// Of the view's process: by a signal or a debugger, and not yet continued.
+// Whether a signal or a debugger stopped the view's process.
 bool is_stopped(const HostView& view);
 
 }  // namespace croupier::host

@@ -22,7 +22,7 @@ struct BitmapDeleter {
 };
 using Bitmap = std::unique_ptr<hwloc_bitmap_s, BitmapDeleter>;
 
-// hwloc reads another root folder where its environment says so.
+// hwloc takes its root folder from the environment.
 class OtherRoot {
   public:
     explicit OtherRoot(const HostView& host) : set_(!host.is_real()) {
@@ -53,7 +53,7 @@ bool read_allowed_cores(const HostView& host, hwloc_bitmap_t cores) {
     return list && hwloc_bitmap_list_sscanf(cores, list->c_str()) == 0;
 }
 
-// False: not known, so it may run everywhere.
+// Returns false if the mask is unknown, which means no restriction.
 bool bound_to(hwloc_topology_t topology, const HostView& host, hwloc_bitmap_t cores) {
     if (host.is_this_process()) return hwloc_get_cpubind(topology, cores, HWLOC_CPUBIND_PROCESS) == 0;
     return read_allowed_cores(host, cores);
@@ -95,7 +95,7 @@ std::vector<std::uint32_t> choose_cores(std::size_t wanted, const std::vector<st
         std::erase_if(cores, [&](std::uint32_t core) {
             return std::find(allowed.begin(), allowed.end(), core) == allowed.end();
         });
-        // A list that names no usable core is followed as far as binding allows.
+        // If the list names no usable core, use it as it is and let binding fail.
         if (cores.empty()) cores = allowed;
     } else if (cores.size() > wanted) {
         cores.erase(cores.begin());
@@ -161,7 +161,7 @@ bool bind_this_process(const std::string& cores) {
     Bitmap set(hwloc_bitmap_alloc());
     if (!topology || hwloc_bitmap_list_sscanf(set.get(), cores.c_str()) != 0) return false;
     if (hwloc_set_cpubind(topology.get(), set.get(), HWLOC_CPUBIND_PROCESS) != 0) return false;
-    // Scratch memory near the cores. A machine without NUMA refuses, and needs it not.
+    // Keeps scratch memory near the cores. Fails harmlessly on machines without NUMA.
     hwloc_set_membind(topology.get(), set.get(), HWLOC_MEMBIND_BIND, HWLOC_MEMBIND_PROCESS);
     return true;
 }

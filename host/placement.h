@@ -1,4 +1,4 @@
-// Which cores the samplers get, and the binding to them.
+// Chooses cores for samplers and binds processes to them.
 #pragma once
 
 #include <cstddef>
@@ -11,22 +11,21 @@
 
 namespace croupier::host {
 
-// The cores that the process may run on, neighbours of one NUMA node where the machine allows it; empty where
-// the machine tells none.
+// The cores that the process may run on, ordered so that cores of a NUMA node are adjacent; empty if unknown.
 std::vector<std::uint32_t> usable_cores(const HostView& host = {});
-// For each sampler the list of its cores ("2,3"), neighbours of one NUMA node where the machine allows it.
-// `allowed` empty: every core this process may run on but the first, which is left to the supervisor and
-// the engine's scheduler when there are enough. Cores repeat when there are fewer than asked for.
+// For each sampler a list of cores ("2,3"), on one NUMA node if possible. If `allowed` is empty, uses the
+// cores of this process; the first is left to the supervisor and the engine's scheduler if there are enough.
+// Cores repeat if there are too few.
 std::vector<std::string> place_samplers(std::uint32_t samplers, std::uint32_t threads_each,
                                         const std::vector<std::uint32_t>& allowed, const HostView& host = {});
-// How many samplers `count: 0` means: one a core but one, at least one. Of the cores only as many count as
-// the CPU quota of this process's control group lets run at once.
+// The number of samplers for `count: 0`: one fewer than the cores, at least one. Cores are limited by the CPU
+// quota of this process's control group.
 std::uint32_t default_sampler_count(std::uint32_t threads_each, const HostView& host = {});
-// The NUMA node of most cores of each list; -1 where there are no cores or the machine tells no nodes.
+// For each list, the NUMA node of most of its cores; -1 if there are no cores or no known nodes.
 std::vector<std::int32_t> nodes_of(const std::vector<std::string>& core_lists, const HostView& host = {});
-// The same of all lists together.
+// The same for all lists together.
 std::int32_t node_of(const std::vector<std::string>& core_lists, const HostView& host = {});
-// How many cores the process may run on, whether they are there or not; nothing where it is not told.
+// The number of cores in the process's affinity mask, online or not; nothing if unknown.
 std::optional<std::size_t> allowed_cores(const HostView& host);
 // Binds the calling process to a list of cores and its memory to their NUMA node.
 bool bind_this_process(const std::string& cores);

@@ -1,4 +1,4 @@
-// The area that the plots of a page are drawn on.
+// The drawing area of a page's plots.
 #pragma once
 
 #include <string>
@@ -14,11 +14,11 @@ inline constexpr double kTopMargin = 10;
 inline constexpr double kPlotWidth = kWidth - kLeft - 10;
 inline constexpr double kPlotHeight = kHeight - kBottom - kTopMargin;
 
-// Where a share of the plot's height lies.
+// The y coordinate of a share of the plot's height.
 double y_of(double share);
-// An SVG text: `attributes` as they stand in the element.
+// An SVG text element with these attributes.
 std::string label(double x, double y, std::string_view attributes, std::string_view text);
-// The axes' lines, and what the horizontal one counts.
+// The lines of the axes, and the label of the horizontal axis.
 std::string axes(std::string_view below);
 std::string svg(std::string_view what, std::string_view content);
 

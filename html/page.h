@@ -1,4 +1,4 @@
-// Pages for a browser that refer to nothing outside themselves.
+// Self-contained HTML pages.
 #pragma once
 
 #include <string>
@@ -8,10 +8,10 @@ namespace croupier::html {
 
 std::string escaped(std::string_view text);
 
-// `body` is markup, `title` is not.
+// `body` is markup; `title` is plain text.
 std::string page(std::string_view title, std::string_view body);
 
-// Throws with what could not be written.
+// Throws std::runtime_error if the file cannot be written.
 void write_page(const std::string& path, std::string_view page);
 
 }  // namespace croupier::html

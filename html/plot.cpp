@@ -119,7 +119,7 @@ std::string logarithmic_bars(const std::string& below, const std::vector<Bar>& b
         least = std::min(least, bar.value);
         most = std::max(most, bar.value);
     }
-    // Half of the least: its bar must be seen too.
+    // Begin at half the smallest value, so that its bar is visible.
     const double bottom = std::log(least / 2.0);
     const double span = std::log(most * 1.5) - bottom;
     const double step = kPlotWidth / static_cast<double>(bars.size());

@@ -1,4 +1,4 @@
-// Plots of measurements: points and curves over a size, and bars.
+// Plots of measurements: points, curves and bars.
 #pragma once
 
 #include <string>
@@ -12,7 +12,7 @@ struct Point {
 };
 
 enum class Drawn { dots, curve };
-// First and second colour of the page.
+// The first and second colour of the page.
 enum class Ink { first, second };
 
 struct Series {
@@ -28,14 +28,14 @@ struct Mark {
 };
 
 struct Plot {
-    std::string below;  // what x and y are
+    std::string below;  // labels of x and y
     bool logarithmic_x = false;
-    bool from_zero = true;  // y's axis
+    bool from_zero = true;  // the y axis begins at zero
     std::vector<Series> series;
     std::vector<Mark> marks;
 };
 
-// At least one series has two places or more.
+// At least one series must have two points or more.
 std::string plot(const Plot& plot);
 
 struct Bar {
@@ -45,7 +45,7 @@ struct Bar {
     Ink ink;
 };
 
-// On a logarithmic axis: each bar is named and its value told.
+// Bars on a logarithmic axis, each with its name and value.
 std::string logarithmic_bars(const std::string& below, const std::vector<Bar>& bars);
 
 }  // namespace croupier::html

@@ -108,7 +108,9 @@ shm::Result<int> decide(Decider& decider, const croupier_row& given, const croup
                         croupier_answer& answer) {
     CROUPIER_TRY_VALUE(row, checked(given));
     CROUPIER_TRY_VALUE(known, client::known_sequence(asked));
-    CROUPIER_TRY_VALUE(admitted, client::check_sequence(known.linked(), decider.vocab()));
+    proto::Geometry geometry;
+    geometry.vocab = decider.vocab();
+    CROUPIER_TRY_VALUE(admitted, client::check_sequence(known.linked(), geometry));
     const auto request = request_of(admitted, row, decider.vocab());
     const auto dtype = static_cast<proto::Dtype>(row.dtype);
     const proto::Decision decision = decider.decide(row.logits, dtype, request);

@@ -33,7 +33,7 @@ std::optional<std::string> shard_fault(const Geometry& g) {
         if (g.tiles(rank) > ReadyWord::kTileMask) {
             return "shard of rank " + std::to_string(rank) + " has " + std::to_string(g.tiles(rank)) +
                    " tiles of " + std::to_string(g.tile) + " ids, a rank can have " +
-                   std::to_string(ReadyWord::kTileMask) + "; use a larger tile";
+                   std::to_string(ReadyWord::kTileMask) + "; use tiles of " + std::to_string(kBlockIds);
         }
     }
     if (next >= g.vocab) return std::nullopt;
@@ -42,24 +42,23 @@ std::optional<std::string> shard_fault(const Geometry& g) {
 }
 
 std::optional<std::string> lean_fault(const Geometry& g) {
-    if (g.lean_of_devices > 1) {
-        return "lean_of_devices is " + std::to_string(g.lean_of_devices) +
-               ", allowed: 0 or 1, whether only writers of a device send lean steps";
+    if (!g.is_lean()) return std::nullopt;
+    if (g.lean_blocks % kLeanGranule != 0 || g.lean_blocks > kMostLeanBlocks) {
+        return "lean_blocks is " + std::to_string(g.lean_blocks) + ", allowed is a multiple of " +
+               std::to_string(kLeanGranule) + " up to " + std::to_string(kMostLeanBlocks) +
+               ", or 0 for the transport rows";
     }
-    if (g.lean_blocks != 0 && g.offered_lean_blocks != 0) {
-        return "lean_blocks is " + std::to_string(g.lean_blocks) + " and offered_lean_blocks " +
-               std::to_string(g.offered_lean_blocks) + ": one of them is 0";
+    if (g.tile != kBlockIds) {
+        return "tile is " + std::to_string(g.tile) + ", the transport lean has tiles of " +
+               std::to_string(kBlockIds) + ": open the session with those, or with the transport rows";
     }
-    const std::uint32_t room = g.lean_room();
-    if (room == 0) return std::nullopt;
-    if (room % kLeanGranule != 0 || room > kMostLeanBlocks) {
-        return (g.lean_blocks != 0 ? "lean_blocks is " : "offered_lean_blocks is ") + std::to_string(room) +
-               ", allowed is a multiple of " + std::to_string(kLeanGranule) + " up to " +
-               std::to_string(kMostLeanBlocks) + ", or 0 for rows alone";
+    if (g.has_order != 0) {
+        return "the session has a hotness order, which the transport lean has no use for: open it with the "
+               "transport rows";
     }
-    if (g.tile == kBlockIds) return std::nullopt;
-    return "tile is " + std::to_string(g.tile) + ", the lean transport has tiles of " +
-           std::to_string(kBlockIds) + ": open the session with those, or with transport rows";
+    if (g.has_summaries == 0) return std::nullopt;
+    return "the session has summaries, which the transport lean has no use for: its writers send the largest "
+           "logit of every block anyway; open it without, or with the transport rows";
 }
 
 }  // namespace
@@ -97,7 +96,8 @@ std::optional<std::string> geometry_fault(const Geometry& g) {
     if (auto fault = outside("max_batch", g.max_batch, 1, kMaxBatch)) return fault;
     if (auto fault = outside("slots", g.slots, 1, kMaxSlots)) return fault;
     if (auto fault = outside("dtype", static_cast<std::uint32_t>(g.dtype), 0, 2)) return fault;
-    if (auto fault = outside("tile", g.tile, 1, kMaxTile)) return fault;
+    if (g.tile != 1 && g.tile != kBlockIds)
+        return "tile is " + std::to_string(g.tile) + ", allowed are 1 and " + std::to_string(kBlockIds);
     if (auto fault = outside("max_sequences", g.max_sequences, 1, kMaxSequences)) return fault;
     if (auto fault = outside("max_length", g.max_length, 2, kMaxLength)) return fault;
     if (auto fault = outside("max_bias", g.max_bias, 0, kMaxBias)) return fault;

@@ -21,7 +21,6 @@ constexpr std::uint32_t kMaxSequences = 65536;
 constexpr std::uint32_t kMaxLength = 1U << 21U;
 constexpr std::uint32_t kMaxStopIds = 256;
 constexpr std::uint32_t kMaxListTokens = 1U << 16U;
-constexpr std::uint32_t kMaxTile = 1024;
 
 // Logits lie by blocks of so many ids: block b is the ids 64 b to 64 b + 63, whoever holds them.
 constexpr std::uint32_t kBlockIds = 64;
@@ -61,20 +60,13 @@ struct Geometry {
     std::uint32_t has_summaries = 0;       // 1: writers give the largest logit of each tile and column too
     std::uint32_t max_logprobs = 0;        // the best of a column, beside the drawn token's own
     std::uint32_t max_support = 0;         // tokens left to draw from, of a column
-    std::uint32_t lean_blocks = 0;         // room for so many blocks of a column in a lean step; 0: rows only
-    std::uint32_t lean_of_devices = 0;     // 1: only writers of a device send lean steps, a host's send rows
-    // As lean_blocks, which is 0 then: writers of a device may send lean steps, while whoever decides reads
-    // them (SegmentHeader::mixing_generation). In a header it is the layout's: builds before 13.12 compare
-    // geometries whole, and to them it is a session of rows.
-    std::uint32_t offered_lean_blocks = 0;
-    std::array<std::uint32_t, 13> reserved{};  // 0
+    std::uint32_t lean_blocks = 0;         // of the transport `lean`: room for so many blocks of a column
+    std::array<std::uint32_t, 15> reserved{};  // 0
     std::array<RankShard, kMaxTp> shards{};
 
     std::uint32_t blocks() const { return blocks_of(vocab); }
-    // Room for so many blocks of a column in a lean step; 0: the session has rows alone.
-    std::uint32_t lean_room() const { return lean_blocks != 0 ? lean_blocks : offered_lean_blocks; }
-    bool may_have_rows() const { return lean_blocks == 0 || lean_of_devices != 0; }
-    bool may_send_lean(bool of_device) const { return lean_room() != 0 && (of_device || !may_have_rows()); }
+    // The session's transport: all of its writers send every step lean, or all send whole rows.
+    bool is_lean() const { return lean_blocks != 0; }
     // Of a rank's ids, those that are in the vocabulary: its first ones.
     std::uint32_t real_ids(std::uint32_t rank) const {
         const RankShard& shard = shards[rank];

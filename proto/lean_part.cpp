@@ -1,7 +1,5 @@
 #include "proto/lean_part.h"
 
-#include <algorithm>
-
 #include "proto/wish_cell.h"
 
 namespace croupier::proto {
@@ -15,23 +13,13 @@ constexpr std::size_t whole_lines(std::size_t bytes) {
 
 }  // namespace
 
-std::uint32_t offered_lean_blocks_of(const Geometry& geometry) {
-    if (geometry.tile != kBlockIds) return 0;
-    std::uint32_t fewest = geometry.blocks();
-    for (std::uint32_t rank = 0; rank < std::min(geometry.tp, kMaxTp); ++rank)
-        fewest = std::min(fewest, geometry.shards[rank].blocks());
-    std::uint32_t room = kUsualLeanBlocks;
-    while (room >= kLeanGranule && room > fewest / 4) room /= 2;
-    return room < kLeanGranule ? 0 : room;
-}
-
 LeanLayout lean_layout_of(const Geometry& geometry, std::uint32_t rank) {
     const std::size_t element = element_bytes(geometry.dtype);
     const std::size_t columns = geometry.max_batch;
     LeanLayout layout;
     layout.maxima_stride = whole_lines(geometry.shards[rank].blocks() * element);
-    layout.blocks_stride = whole_lines(geometry.lean_room() * sizeof(std::uint16_t));
-    layout.elements_stride = std::size_t{geometry.lean_room()} * kBlockIds * element;
+    layout.blocks_stride = whole_lines(geometry.lean_blocks * sizeof(std::uint16_t));
+    layout.elements_stride = std::size_t{geometry.lean_blocks} * kBlockIds * element;
     layout.maxima = layout.heads + columns * sizeof(LeanHead);
     layout.blocks = layout.maxima + columns * layout.maxima_stride;
     layout.elements = layout.blocks + columns * layout.blocks_stride;

@@ -19,10 +19,6 @@ constexpr std::uint32_t kMostLeanBlocks = 1024;
 // Where nothing else is asked for: a column that needs more is seldom, or has no bound.
 constexpr std::uint32_t kUsualLeanBlocks = 128;
 
-// What a session offers that asks for no transport: room that is a quarter of each rank's blocks at the most,
-// for a rank of few blocks sends little less as a lean step, and the segment has room for both. 0: none.
-std::uint32_t offered_lean_blocks_of(const Geometry& geometry);
-
 // The column stands in the slice as well, whole, as in a step of rows.
 constexpr std::uint32_t kStandsWhole = 1U << 0U;
 // The head has the winner among the rank's ids; no block was sent. Never of a row with NaN or +inf.
@@ -41,7 +37,7 @@ constexpr std::uint32_t kHasSpread = 1U << 4U;
 constexpr std::uint32_t kHasRacers = 1U << 5U;
 // All that is told of the column, but for the blocks themselves, is of what the column's grammar mask allows:
 // maxima, sums, what each block weighs, its spread. A NaN or +inf that the mask hides is told of all the
-// same. Readers of before 13.11 know of no such flag, and ask for the blocks that the mask allows a part of.
+// same.
 constexpr std::uint32_t kMasked = 1U << 6U;
 // No entry of the rank that counts is above -inf: it has no token in the race, and no block was sent but
 // those that ranks share and those that the request names.

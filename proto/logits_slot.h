@@ -17,8 +17,7 @@ struct ReadyWord {
     static constexpr std::uint32_t kStepMask = (1U << 28U) - 1;
     static constexpr std::uint32_t kTileMask = (1U << 20U) - 1;
 
-    // In place of tiles: a lean step is all there. More than any lean session has, and to builds before 13.3
-    // not what they wait for.
+    // In place of tiles: a lean step is all there.
     static constexpr std::uint32_t kLean = kTileMask;
 
     static constexpr std::uint32_t tag_of(std::uint64_t step) {
@@ -34,20 +33,13 @@ struct ReadyWord {
     }
 };
 
-// `lean`: of each column what proto/lean_part.h says, and in the slice what was asked for.
-enum class SliceFormat : std::uint32_t { full_tiles = 0, lean = 1 };
-
 // Parts of a lean step that are told of before all of it is there.
 constexpr std::uint32_t kLeanStamps = 6;
 
 // One cache line a rank, so that writers on different cores do not share one.
 struct alignas(64) ReadyCell {
     std::atomic<std::uint64_t> word;
-    // As which the slot's last step was begun. What the slice is, its word tells; builds before 13.12 go by
-    // this.
-    SliceFormat format;
     // By part (proto/lean_order.h): the word that the lean step will have, once the part's columns are there.
-    // Builds before 13.5 know nothing of it.
     std::atomic<std::uint64_t> stamps[kLeanStamps];
 };
 static_assert(sizeof(ReadyCell) == 64 && std::atomic<std::uint64_t>::is_always_lock_free);

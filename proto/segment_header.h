@@ -32,8 +32,6 @@ struct alignas(64) WriterCell {
     std::atomic<std::uint64_t> started;
     std::atomic<std::uint64_t> pid_namespace;
     std::atomic<std::uint32_t> attached;  // how many writers the rank has had
-    // The epoch in which it is ready to send what the session offers: an older build leaves it behind.
-    std::atomic<std::uint32_t> lean_epoch;
 };
 
 struct HotCost {
@@ -65,11 +63,6 @@ struct SegmentHeader {
     std::atomic<std::uint32_t> hot_choice;
     std::atomic<std::uint32_t> hot_trial;
     std::atomic<std::uint32_t> wanted;  // 1: by a daemon, from who stands in for the one before it
-    // The generation whose samplers lock the segment while they may decide: an older build raises the
-    // daemon's generation and leaves this one.
-    std::atomic<std::uint32_t> locking_generation;
-    // Likewise the generation whose samplers decide a step that some ranks sent lean and others as rows.
-    std::atomic<std::uint32_t> mixing_generation;
 
     // Written by the client.
     alignas(64) std::atomic<std::uint64_t> published;  // steps 0 .. published - 1 are valid records

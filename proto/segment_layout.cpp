@@ -85,8 +85,7 @@ std::uint64_t lean_rank_bytes(const Geometry& g) {
 }
 
 void lay_lean_ring(const Geometry& g, SegmentLayout& layout, Cursor& segment) {
-    layout.offered_lean_blocks = g.offered_lean_blocks;
-    if (g.lean_room() == 0) return;
+    if (!g.is_lean()) return;
     layout.lean_rank_stride = round_up(lean_rank_bytes(g), kPage);
     layout.lean_slot_stride = layout.lean_rank_stride * g.tp;
     layout.lean = segment.take(layout.lean_slot_stride * g.slots, kPage);
@@ -137,14 +136,6 @@ SegmentLayout layout_of(const Geometry& g, const ElementBytes& elements) {
     layout.token_logs = segment.take(layout.token_log_stride * g.max_sequences, kPage);
     layout.total_bytes = segment.end(kPage);
     return layout;
-}
-
-Geometry geometry_with(const Geometry& geometry, const SegmentLayout& layout) {
-    constexpr std::uint64_t kMost = ~std::uint32_t{0};
-    Geometry whole = geometry;
-    // Another process's: what is too large is refused by geometry_fault().
-    whole.offered_lean_blocks = static_cast<std::uint32_t>(std::min(layout.offered_lean_blocks, kMost));
-    return whole;
 }
 
 namespace {
@@ -212,8 +203,8 @@ std::optional<std::string> regions_fault(const Geometry& g, const SegmentLayout&
          {"the ready words' slots", l.ready, l.ready_stride, g.slots, kPage},
          {"the logits' slots", l.logits, l.logits_stride, g.slots, kPage},
          {"the supports' slots", l.support, l.support_slot_stride, g.max_support == 0 ? 0 : g.slots, kPage},
-         {"the lean parts' slots", l.lean, l.lean_slot_stride, g.lean_room() == 0 ? 0 : g.slots, kPage},
-         {"the wishes' slots", l.wishes, l.wish_slot_stride, g.lean_room() == 0 ? 0 : g.slots, kPage},
+         {"the lean parts' slots", l.lean, l.lean_slot_stride, !g.is_lean() ? 0 : g.slots, kPage},
+         {"the wishes' slots", l.wishes, l.wish_slot_stride, !g.is_lean() ? 0 : g.slots, kPage},
          {"the token logs", l.token_logs, l.token_log_stride, g.max_sequences, kPage}},
         l.total_bytes, "the segment");
 }
@@ -279,7 +270,7 @@ std::optional<std::string> support_fault(const Geometry& g, const SegmentLayout&
 }
 
 std::optional<std::string> lean_fault(const Geometry& g, const SegmentLayout& l) {
-    if (g.lean_room() == 0) return std::nullopt;
+    if (!g.is_lean()) return std::nullopt;
     // What stands within them is each build's own to compute: it may not be smaller there.
     if (l.lean_rank_stride < lean_rank_bytes(g) || l.lean_rank_stride % kPage != 0)
         return "the lean part of a rank has " + std::to_string(l.lean_rank_stride) + " bytes";

@@ -68,21 +68,19 @@ struct SegmentLayout {
     std::uint64_t support = 0;
     std::uint64_t support_slot_stride = 0;
     std::uint64_t support_stride = 0;
-    // What ranks send of lean steps, each rank on pages of its own, and what samplers
-    // ask them for; 0: the session's writers send rows alone.
+    // Of the transport lean: what ranks send of their steps, each rank on pages of its own, and what samplers
+    // ask them for; else 0.
     std::uint64_t lean = 0;
     std::uint64_t lean_slot_stride = 0;
     std::uint64_t lean_rank_stride = 0;
     std::uint64_t wishes = 0;
     std::uint64_t wish_slot_stride = 0;
     std::uint64_t wish_stride = 0;  // of a column; they stand behind the slot's board
-    // The geometry's.
-    std::uint64_t offered_lean_blocks = 0;
     // Token logs, each on pages of its own, at the end of the file: they are the only part whose memory is
     // not allocated when the session opens, but as its sequences grow (SequenceEntry::log_room).
     std::uint64_t token_logs = 0;
     std::uint64_t token_log_stride = 0;
-    std::uint64_t reserved[22] = {};  // 0: of regions that later minor versions have
+    std::uint64_t reserved[23] = {};  // 0: of regions that later minor versions have
 
     // What is allocated when the session opens.
     std::uint64_t bytes_at_open() const { return token_logs; }
@@ -91,9 +89,6 @@ struct SegmentLayout {
 };
 
 SegmentLayout layout_of(const Geometry& geometry, const ElementBytes& elements = {});
-
-// The geometry of a header whose layout is this one.
-Geometry geometry_with(const Geometry& geometry, const SegmentLayout& layout);
 
 // Empty when a segment of this geometry may be laid so, in a file of so many bytes; else a sentence that
 // names the part. For a layout of another minor version: one of this build's own is what layout_of() says.

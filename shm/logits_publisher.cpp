@@ -22,9 +22,9 @@ std::uint32_t epoch_tag(std::uint32_t epoch) {
 // A driver takes back a killed process's device within seconds.
 constexpr std::chrono::seconds kEndOfPredecessor{10};
 
-bool is_complete(const Segment& segment, std::uint32_t rank, std::uint32_t tiles) {
-    const bool lean = segment.geometry().lean_room() != 0 && tiles == ReadyWord::kLean;
-    return lean || tiles == segment.geometry().tiles(rank);
+// What a ready word counts once the rank's part of a step is all there.
+std::uint32_t complete_count(const Segment& segment, std::uint32_t rank) {
+    return segment.geometry().is_lean() ? ReadyWord::kLean : segment.geometry().tiles(rank);
 }
 
 ProcessIdentity author_of(const proto::WriterCell& cell) {
@@ -77,8 +77,8 @@ void LogitsPublisher::leave() const {
 
 // A lean step that is not decided may need more of its rows, which went with the process that had them.
 bool LogitsPublisher::vouches_for(std::uint64_t step, ReadyWord ready, Rows rows) const {
-    if (!is_complete(*segment_, rank_, ready.tiles) || !randoms_await_nobody(step)) return false;
-    if (ready.tiles != ReadyWord::kLean || rows == Rows::here) return true;
+    if (ready.tiles != complete_count(*segment_, rank_) || !randoms_await_nobody(step)) return false;
+    if (!segment_->geometry().is_lean() || rows == Rows::here) return true;
     const std::uint32_t slot = segment_->slot_of(step);
     const std::uint32_t columns = std::min(record(step).columns, segment_->geometry().max_batch);
     return step_complete(*segment_, slot, columns);
@@ -91,7 +91,6 @@ void LogitsPublisher::begin_epoch(Rows rows) {
     epoch_ = cell.epoch.load(std::memory_order_relaxed) + 1;
     if (epoch_tag(epoch_) == 0) ++epoch_;
     cell.epoch.store(epoch_, std::memory_order_release);
-    be_ready_for_lean(ready_for_lean_);
     const StepWindow window = steps_in_flight(*segment_);
     if (!window.sound) return;
     for (std::uint64_t step = window.first; step < window.end; ++step) {
@@ -107,9 +106,9 @@ void LogitsPublisher::begin_epoch(Rows rows) {
         }
         word.store(own.pack(), std::memory_order_release);
     }
-    // SYNC: release; pairs with the acquire fences in LeanTurn::is_over and EarlyMaxima::finish: who has read
-    // a byte that is stored from here on into a slice that is withdrawn sees the epoch or the word that says
-    // so. The stores above order only what came before them.
+    // SYNC: release; pairs with the acquire fences in SentColumn::is_over and EarlyMaxima::finish: who has
+    // read a byte that is stored from here on into a slice that is withdrawn sees the epoch or the word that
+    // says so. The stores above order only what came before them.
     std::atomic_thread_fence(std::memory_order_release);
 }
 
@@ -185,70 +184,28 @@ Result<bool> LogitsPublisher::may_publish(std::uint64_t step) const {
     return true;
 }
 
-void LogitsPublisher::be_ready_for_lean(bool ready) {
-    ready_for_lean_ = ready;
-    segment_->header().writers[rank_].lean_epoch.store(ready ? epoch_ : 0, std::memory_order_release);
-}
-
-bool LogitsPublisher::all_ready_for_lean() const {
-    for (std::uint32_t rank = 0; rank < segment_->geometry().tp; ++rank) {
-        const auto& cell = segment_->header().writers[rank];
-        const std::uint32_t epoch = cell.epoch.load(std::memory_order_acquire);
-        if (epoch == 0 || cell.lean_epoch.load(std::memory_order_acquire) != epoch) return false;
-    }
-    return true;
-}
-
-void LogitsPublisher::mark(std::uint64_t step, proto::SliceFormat format) const {
-    segment_->ready(segment_->slot_of(step), rank_).format = format;
-}
-
-// Samplers of older builds refuse a step that ranks send differently, and would not say so to a writer. Where
-// lean steps are only offered, to such samplers all steps are of rows.
-Result<bool> LogitsPublisher::others_send_alike(std::uint64_t step, proto::SliceFormat format) const {
-    if (lean_is_read(*segment_) || segment_->geometry().lean_blocks == 0) return true;
-    const std::uint32_t slot = segment_->slot_of(step);
-    for (std::uint32_t rank = 0; rank < segment_->geometry().tp; ++rank) {
-        const auto& other = segment_->ready(slot, rank);
-        // SYNC: acquire; pairs with the writer's release: the format is the step's.
-        const ReadyWord word = ReadyWord::unpack(other.word.load(std::memory_order_acquire));
-        const bool has_sent = word.tiles > 0 && word.step_tag == ReadyWord::tag_of(step);
-        if (rank == rank_ || !has_sent || other.format == format) continue;
-        const bool lean = format == proto::SliceFormat::lean;
-        return fail(Errc::bad_argument,
-                    "step " + std::to_string(step) + " is sent as " + (lean ? "rows" : "a lean step") +
-                        " by rank " + std::to_string(rank) + ", and rank " + std::to_string(rank_) +
-                        " sends it as " + (lean ? "a lean step" : "rows") +
-                        ": whoever decides now is of a build before 13.12, for which all ranks' writers "
-                        "must be of one kind (GPU or host) and have the same path");
-    }
-    return true;
-}
-
-Result<ReadyWord> LogitsPublisher::begin(std::uint64_t step, proto::SliceFormat format) {
+Result<ReadyWord> LogitsPublisher::begin(std::uint64_t step) const {
     CROUPIER_TRY(may_publish(step));
-    CROUPIER_TRY(others_send_alike(step, format));
-    // Of a complete slice it stands: samplers read it.
-    if (!slice_ready(*segment_, step, rank_)) mark(step, format);
     return ReadyWord{epoch_tag(epoch_), ReadyWord::tag_of(step), 0};
 }
 
 Result<bool> LogitsPublisher::publish(std::uint64_t step, std::uint32_t tiles) {
+    if (segment_->geometry().is_lean())
+        return fail(Errc::bad_argument, "the session's transport is lean: its writers publish no tiles");
     if (tiles > segment_->geometry().tiles(rank_)) {
         return fail(Errc::bad_argument, "rank " + std::to_string(rank_) + " has " +
                                             std::to_string(segment_->geometry().tiles(rank_)) +
                                             " tiles, not " + std::to_string(tiles));
     }
-    return store_tiles(step, tiles, proto::SliceFormat::full_tiles);
+    return store_tiles(step, tiles);
 }
 
-Result<bool> LogitsPublisher::publish_lean(std::uint64_t step) {
-    return store_tiles(step, ReadyWord::kLean, proto::SliceFormat::lean);
+Result<bool> LogitsPublisher::publish_all(std::uint64_t step) {
+    return store_tiles(step, complete_count(*segment_, rank_));
 }
 
-Result<bool> LogitsPublisher::store_tiles(std::uint64_t step, std::uint32_t tiles,
-                                          proto::SliceFormat format) {
-    CROUPIER_TRY_VALUE(word, begin(step, format));
+Result<bool> LogitsPublisher::store_tiles(std::uint64_t step, std::uint32_t tiles) const {
+    CROUPIER_TRY_VALUE(word, begin(step));
     word.tiles = tiles;
     // SYNC: release; pairs with the acquire in slice_ready: who sees the count sees the tiles and
     // their maxima.
@@ -257,6 +214,8 @@ Result<bool> LogitsPublisher::store_tiles(std::uint64_t step, std::uint32_t tile
 }
 
 Result<bool> LogitsPublisher::publish_randoms(std::uint64_t step) {
+    if (segment_->geometry().is_lean())
+        return fail(Errc::bad_argument, "the session's transport is lean, which takes no randoms");
     CROUPIER_TRY(may_publish(step));
     // SYNC: release; pairs with the acquire in randoms_ready.
     segment_->randoms_ready(segment_->slot_of(step))
@@ -285,18 +244,7 @@ std::uint32_t tiles_ready(const Segment& segment, std::uint64_t step, std::uint3
 
 bool slice_ready(const Segment& segment, std::uint64_t step, std::uint32_t rank) {
     const auto ready = present(segment, step, rank, segment.ready(segment.slot_of(step), rank).word);
-    return ready && is_complete(segment, rank, ready->tiles);
-}
-
-bool lean_is_read(const Segment& segment) {
-    const auto& header = segment.header();
-    // SYNC: acquire; pairs with the release of who takes the session over: what it knows is there before.
-    const std::uint32_t generation = header.daemon_generation.load(std::memory_order_acquire);
-    return header.mixing_generation.load(std::memory_order_relaxed) == generation;
-}
-
-bool rows_ready(const Segment& segment, std::uint64_t step, std::uint32_t rank) {
-    return tiles_ready(segment, step, rank) == segment.geometry().tiles(rank);
+    return ready && ready->tiles == complete_count(segment, rank);
 }
 
 bool randoms_ready(const Segment& segment, std::uint64_t step) {

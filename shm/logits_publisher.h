@@ -14,11 +14,6 @@ class LogitsPublisher {
     // Locks the rank's role, waits until a predecessor that was killed has ended, begins a new epoch, and
     // vouches for the slices that its predecessor completed.
     static Result<LogitsPublisher> attach(Segment& segment, std::uint32_t rank);
-    // Of a session that offers lean steps: this rank's writer is ready to send them; all ranks' are.
-    void be_ready_for_lean(bool ready);
-    bool all_ready_for_lean() const;
-    // Of a step that was begun, and of which nothing is sent yet.
-    void mark(std::uint64_t step, proto::SliceFormat format) const;
     // Before the lock is dropped by a process that lives on and will store nothing more: a successor need not
     // wait for its end.
     void leave() const;
@@ -36,14 +31,13 @@ class LogitsPublisher {
 
     // The step's ready word before its first tile: for a GPU, that publishes by storing it with the tiles
     // added. Refuses what publish() refuses.
-    Result<proto::ReadyWord> begin(std::uint64_t step,
-                                   proto::SliceFormat format = proto::SliceFormat::full_tiles);
+    Result<proto::ReadyWord> begin(std::uint64_t step) const;
     // The first `tiles` tiles of the step have landed; with the last one all maxima, where the session has
     // summaries.
     // Refuses a fenced author and a slot that is not its own.
     Result<bool> publish(std::uint64_t step, std::uint32_t tiles);
-    // What the step's lean part has is all there: the same as all tiles of a slice.
-    Result<bool> publish_lean(std::uint64_t step);
+    // The step is all there: of the transport lean its lean part, else all tiles.
+    Result<bool> publish_all(std::uint64_t step);
     Result<bool> publish_randoms(std::uint64_t step);
 
     // Whether a part of the step's slice is published, and the rest is not.
@@ -60,23 +54,16 @@ class LogitsPublisher {
     bool randoms_await_nobody(std::uint64_t step) const;
     Result<bool> not_fenced() const;
     Result<bool> may_publish(std::uint64_t step) const;
-    Result<bool> store_tiles(std::uint64_t step, std::uint32_t tiles, proto::SliceFormat format);
-    Result<bool> others_send_alike(std::uint64_t step, proto::SliceFormat format) const;
+    Result<bool> store_tiles(std::uint64_t step, std::uint32_t tiles) const;
 
     Segment* segment_;
     std::uint32_t rank_;
     std::uint32_t epoch_ = 0;
-    bool ready_for_lean_ = false;
 };
 
 // How many of the rank's tiles of the step are there, written by the rank's present owner.
 std::uint32_t tiles_ready(const Segment& segment, std::uint64_t step, std::uint32_t rank);
 bool slice_ready(const Segment& segment, std::uint64_t step, std::uint32_t rank);
-// Whether whoever decides the session's steps now reads lean ones that are only offered, and decides those
-// that ranks send each in its own way.
-bool lean_is_read(const Segment& segment);
-// As rows: whoever comes after its writer leaves it so, which is not said of a lean one.
-bool rows_ready(const Segment& segment, std::uint64_t step, std::uint32_t rank);
 bool randoms_ready(const Segment& segment, std::uint64_t step);
 // The word of the rank's present owner for a lean step that is all there, and for each of its columns that
 // is.

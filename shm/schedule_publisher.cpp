@@ -137,7 +137,7 @@ Result<std::uint64_t> SchedulePublisher::publish(std::span<const proto::Schedule
     const std::uint64_t step = published_;
     const std::uint32_t slot = segment_->slot_of(step);
     const auto count = static_cast<std::uint32_t>(columns.size());
-    // SYNC: pairs with the fence in shm/sequence_turn.cpp: whoever reads a word of this step where it looks
+    // SYNC: pairs with the fence in shm/column_due.cpp: whoever reads a word of this step where it looks
     // for the slot's last one sees that `taken` has gone beyond that.
     std::atomic_thread_fence(std::memory_order_release);
     reset_logits(slot, flags);
@@ -217,7 +217,7 @@ void SchedulePublisher::extend_logs(std::uint32_t slot) const {
         const std::uint64_t length = std::uint64_t{entry.prompt_length} + asked.position + 1;
         const bool decided = !refused && decision.error == proto::DecisionError::none;
         if (decided && length <= geometry.max_length) {
-            // SYNC: release; pairs with the acquire in turn_of(). The token was visible with its column's
+            // SYNC: release; pairs with the acquire in due_of(). The token was visible with its column's
             // bit.
             entry.length.store(static_cast<std::uint32_t>(length), std::memory_order_release);
         }

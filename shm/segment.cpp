@@ -78,7 +78,6 @@ void write_header(void* memory, const SegmentSpec& spec, const proto::SegmentLay
     copy_text(header->name, sizeof(header->name), spec.name);
     copy_text(header->instance, sizeof(header->instance), spec.instance);
     header->geometry = spec.geometry;
-    header->geometry.offered_lean_blocks = 0;
     header->layout = layout;
     header->checksum = proto::header_checksum(*header);
     header->state.store(proto::SessionState::active, std::memory_order_relaxed);
@@ -151,7 +150,7 @@ Result<Segment> Segment::attach(FileDescriptor file, const std::string& path, Ac
     CROUPIER_TRY(check_identity(header, size, path));
     // Copied before it is checked: what is checked is then what is used.
     const proto::SegmentLayout layout = header.layout;
-    const proto::Geometry geometry = proto::geometry_with(header.geometry, layout);
+    const proto::Geometry geometry = header.geometry;
     CROUPIER_TRY(check_content(header, geometry, layout, path));
     CROUPIER_TRY_VALUE(name, copy_name(header.name, sizeof(header.name), path));
     CROUPIER_TRY(copy_name(header.instance, sizeof(header.instance), path));
@@ -312,7 +311,7 @@ void* Segment::logits(std::uint32_t slot, std::uint32_t rank) const {
 }
 
 std::byte* Segment::lean(std::uint32_t slot, std::uint32_t rank) const {
-    if (geometry_.lean_room() == 0) return nullptr;
+    if (geometry_.lean_blocks == 0) return nullptr;
     return at<std::byte>(layout_.lean + slot * layout_.lean_slot_stride + rank * layout_.lean_rank_stride);
 }
 

@@ -26,7 +26,7 @@ void copy_lists(const NewSequence& sequence, proto::SequenceEntry& entry, std::i
 void revise(const Segment& segment, std::uint32_t slot, std::optional<std::uint64_t> step) {
     auto& entry = segment.sequence(slot);
     entry.revised_by.store(step ? proto::revised_by_step(*step) : 0, std::memory_order_relaxed);
-    // SYNC: release; pairs with the acquire in turn_of(), and with the next client's.
+    // SYNC: release; pairs with the acquire in due_of(), and with the next client's.
     entry.revision.store(entry.revision.load(std::memory_order_relaxed) + 1, std::memory_order_release);
     segment.header().revisions.fetch_add(1, std::memory_order_release);
 }
@@ -171,7 +171,7 @@ Result<bool> SequenceTable::truncate(std::uint32_t slot, std::uint32_t outputs) 
     // First: a client that dies before the next store has cut nothing off, but what it had in flight.
     revise(*segment_, slot);
     if (present - outputs > proto::kFeedbackReach) forget_feedback(segment_->feedback(slot), outputs);
-    // SYNC: release; pairs with the acquire in turn_of(), which then finds the new revision.
+    // SYNC: release; pairs with the acquire in due_of(), which then finds the new revision.
     entry.length.store(entry.prompt_length + outputs, std::memory_order_release);
     return true;
 }

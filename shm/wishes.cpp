@@ -94,7 +94,6 @@ void Wishes::ask(std::uint32_t column, std::span<const std::uint64_t> blocks) co
     std::uint64_t* const all = words(column);
     for (std::size_t i = 0; i < blocks.size(); ++i) all[i] = keeps ? all[i] | blocks[i] : blocks[i];
     ++word.round;
-    answer_for_rows(column, word);
     cell.asked.store(word.pack(), std::memory_order_release);
     // SYNC: release; a writer that sees the count sees the word. Who dies between the two leaves a wish that
     // a writer finds when it looks at all of them, which it does now and then.
@@ -108,15 +107,6 @@ void Wishes::begin_cell(std::uint32_t column) const {
     for (std::uint32_t rank = 0; rank < segment_->geometry().tp; ++rank)
         answer(column, rank).store(0, std::memory_order_relaxed);
     segment_->wish(slot_, column).step.store(step_, std::memory_order_relaxed);
-}
-
-// A rank that sent rows has all that is asked for there, and its writer looks for no wishes.
-void Wishes::answer_for_rows(std::uint32_t column, WishWord word) const {
-    if (!segment_->geometry().may_have_rows()) return;
-    for (std::uint32_t rank = 0; rank < segment_->geometry().tp; ++rank) {
-        if (!rows_ready(*segment_, step_, rank)) continue;
-        answer(column, rank).store(word.pack(), std::memory_order_relaxed);
-    }
 }
 
 std::uint64_t Wishes::posted() const {

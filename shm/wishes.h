@@ -37,7 +37,6 @@ class Wishes {
     proto::WishWord asked(std::uint32_t column) const;
     std::uint64_t* words(std::uint32_t column) const;
     void begin_cell(std::uint32_t column) const;
-    void answer_for_rows(std::uint32_t column, proto::WishWord word) const;
 
     const Segment* segment_;
     std::uint64_t step_;

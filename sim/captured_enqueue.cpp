@@ -14,7 +14,7 @@ void need(cudaError_t status, const std::string& what) {
 
 CapturedEnqueue::CapturedEnqueue(void* stream, const std::function<void(void* stream)>& enqueue)
     : stream_(static_cast<cudaStream_t>(stream)) {
-    // As strict as engines capture: no thread of the process may do then what a capture forbids.
+    // The strictest mode, which engines use: it forbids unsafe calls in all threads of the process.
     need(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeGlobal), "cannot begin a CUDA graph");
     enqueue(stream);
     cudaGraph_t captured = nullptr;

@@ -1,4 +1,4 @@
-// What a step's enqueue holds, captured into a CUDA graph once and replayed for each step.
+// The enqueue of a step, captured once into a CUDA graph and replayed for each step.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -11,7 +11,7 @@ namespace croupier::sim {
 
 class CapturedEnqueue {
   public:
-    // `enqueue` is called once, while the stream is captured.
+    // Calls `enqueue` once, while the stream is captured.
     CapturedEnqueue(void* stream, const std::function<void(void* stream)>& enqueue);
     void replay() const;
 

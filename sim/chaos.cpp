@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::uint64_t kChaosKey = 8;
 constexpr double kFirstMoment = 0.02;
-constexpr double kLastMoment = 0.90;  // what was killed last must be seen to come back
+constexpr double kLastMoment = 0.90;  // leaves time for the last victim to recover
 constexpr std::uint32_t kSpinNs = 500'000;
 
 }  // namespace

@@ -1,4 +1,4 @@
-// When something is killed: at random points of the run's progress, so that every kill comes before its end.
+// Schedules kills at random points of the run's progress, so that all of them happen before its end.
 #pragma once
 
 #include <sys/types.h>
@@ -20,14 +20,15 @@ class Chaos {
 
     ChaosTarget target() const { return target_; }
     std::uint32_t kills() const { return done_; }
-    bool due(double progress) const { return done_ < moments_.size() && progress >= moments_[done_]; }
-    bool pending() const { return done_ < moments_.size(); }
+    bool is_due(double progress) const { return done_ < moments_.size() && progress >= moments_[done_]; }
+    bool is_pending() const { return done_ < moments_.size(); }
     void count_kill() { ++done_; }
 
-    // Lets part of a step pass, then part of a microsecond-scale span: no instruction is spared.
+    // Sleeps for a random part of a step, then spins for a random time, so that a kill can hit any
+    // instruction.
     void await_random_moment(std::uint64_t usual_step_ns);
     std::uint32_t pick(std::uint32_t choices) { return random_.below(choices); }
-    // A sampler process that runs and was not killed before; nothing while all restart.
+    // A running sampler process that was not killed before; nothing while all restart.
     std::optional<pid_t> pick_sampler(const std::string& shm_dir, const std::string& instance);
 
   private:

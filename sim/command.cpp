@@ -3,10 +3,10 @@
 #include <CLI/CLI.hpp>
 
 #include "command_line/choices.h"
+#include "command_line/number_between.h"
 #include "command_line/parse.h"
 #include "proto/geometry.h"
-#include "tools/number_between.h"
-#include "tools/request_mixes.h"
+#include "sim/request_mixes.h"
 
 namespace croupier::sim {
 namespace {
@@ -16,22 +16,22 @@ using command_line::add_choice;
 constexpr const char* kExamples =
     "Examples:\n"
     "  croupier sim --demo\n"
-    "      tokens flow for some seconds, and a sample of them is verified\n"
+    "      serve requests for some seconds and verify a sample of the tokens\n"
     "  croupier sim --tp 4 --pp 2 --batch 64 --steps 300 --json\n"
-    "      a tensor-parallel engine and its daemon; the last line is a JSON object\n"
+    "      run a tensor-parallel engine; the last line is a JSON object\n"
     "  croupier sim --samplers 2 --chaos samplers --kills 20\n"
-    "      the same tokens, although samplers are killed while it runs\n"
+    "      kill samplers during the run; the tokens stay the same\n"
     "  croupier sim --writer cuda --batch 256 --mix fixed --samplers 14 --wait spin \\\n"
     "      --summaries --json\n"
-    "      from logits in a GPU's memory to tokens in it: hbm_to_hbm_us\n"
+    "      measure from logits to tokens in GPU memory (hbm_to_hbm_us)\n"
     "  croupier sim --endpoint ipc:///run/croupier/control.sock --steps 1000\n"
-    "      load for a daemon that runs already\n";
+    "      put load on a running daemon\n";
 
 command_line::Choices<SimMix> mixes() {
-    static_assert(tools::kRequestMixes.size() == static_cast<std::size_t>(SimMix::mixed) + 1);
+    static_assert(kRequestMixes.size() == static_cast<std::size_t>(SimMix::mixed) + 1);
     command_line::Choices<SimMix> choices;
-    for (std::size_t mix = 0; mix < tools::kRequestMixes.size(); ++mix)
-        choices.emplace_back(tools::kRequestMixes[mix], static_cast<SimMix>(mix));
+    for (std::size_t mix = 0; mix < kRequestMixes.size(); ++mix)
+        choices.emplace_back(kRequestMixes[mix], static_cast<SimMix>(mix));
     return choices;
 }
 
@@ -39,21 +39,22 @@ void add_daemon_options(CLI::App& command, SimOptions& options) {
     constexpr const char* group = "Daemon";
     command
         .add_option("--endpoint", options.endpoint,
-                    "Control endpoint of a running daemon; without it, one is started")
+                    "Control endpoint of a running daemon (default: start one)")
         ->group(group);
     command
-        .add_option("--croupierd", options.croupierd, "The daemon to start; default: beside this executable")
+        .add_option("--croupierd", options.croupierd,
+                    "Path of the daemon to start (default: in the folder of this executable)")
         ->group(group);
-    command.add_option("--shm-dir", options.shm_dir, "Where the started daemon keeps its segments")
+    command.add_option("--shm-dir", options.shm_dir, "Directory for the segments of the started daemon")
         ->capture_default_str()
         ->group(group);
     command
         .add_option("--samplers", options.samplers,
-                    "Sampler processes of the started daemon; 0: as many as it takes by itself")
+                    "Number of samplers of the started daemon; 0: its default")
         ->capture_default_str()
         ->check(CLI::Range(0, 256))
         ->group(group);
-    command.add_option("--threads-per-sampler", options.threads_per_sampler, "Threads in each of them")
+    command.add_option("--threads-per-sampler", options.threads_per_sampler, "Threads per sampler")
         ->capture_default_str()
         ->check(CLI::Range(1, 64))
         ->group(group);
@@ -69,11 +70,11 @@ void add_engine_options(CLI::App& command, SimOptions& options) {
         ->capture_default_str()
         ->check(CLI::Range(256U, proto::kMaxVocab))
         ->group(group);
-    command.add_option("--batch", options.batch, "Columns of a microbatch")
+    command.add_option("--batch", options.batch, "Columns per microbatch")
         ->capture_default_str()
         ->check(CLI::Range(1U, proto::kMaxBatch))
         ->group(group);
-    command.add_option("--tp", options.tp, "Tensor-parallel ranks: writer processes")
+    command.add_option("--tp", options.tp, "Tensor-parallel ranks, each a writer process")
         ->capture_default_str()
         ->check(CLI::Range(1U, proto::kMaxTp))
         ->group(group);
@@ -81,44 +82,40 @@ void add_engine_options(CLI::App& command, SimOptions& options) {
         ->capture_default_str()
         ->check(CLI::Range(1U, 32U))
         ->group(group);
-    command.add_option("--in-flight", options.in_flight, "Microbatches in flight; 0: one more than stages")
+    command.add_option("--in-flight", options.in_flight, "Microbatches in flight; 0: one more than --pp")
         ->capture_default_str()
         ->check(CLI::Range(0U, proto::kMaxSlots))
         ->group(group);
     command
         .add_option(
             "--ahead", options.ahead,
-            "Steps of one microbatch in flight: a sequence's next ones are submitted before it is decided")
+            "Steps of a microbatch in flight: the next steps are submitted before this one is decided")
         ->capture_default_str()
         ->check(CLI::Range(1U, proto::kMaxSlots))
         ->group(group);
-    command.add_option("--stage-ms", options.stage_ms, "Milliseconds of one pipeline stage")
+    command.add_option("--stage-ms", options.stage_ms, "Duration of a pipeline stage in ms")
         ->capture_default_str()
-        ->check(tools::number_between(0.0, 10000.0))
+        ->check(command_line::number_between(0.0, 10000.0))
         ->group(group);
     add_choice(command, "--dtype", options.dtype,
                {{"bf16", proto::Dtype::bf16}, {"fp16", proto::Dtype::fp16}, {"fp32", proto::Dtype::fp32}},
-               "Type of the logits")
+               "Data type of the logits")
         ->group(group);
-    command.add_option("--tile", options.tile, "Entries of one sequence in a tile")
+    command.add_option("--tile", options.tile, "Consecutive entries of a row in a tile")
         ->capture_default_str()
-        ->check(CLI::Range(1U, proto::kMaxTile))
+        ->check(CLI::IsMember({1U, proto::kBlockIds}))
         ->group(group);
     add_choice(command, "--order", options.hotness_order, {{"identity", false}, {"random", true}},
-               "Order of the vocabulary's blocks in a row")
+               "Order of the vocabulary's blocks in rows")
         ->group(group);
     command
-        .add_flag("--summaries", options.summaries,
-                  "Writers give each tile's largest logit too; samplers use them where tiles have 64 entries")
+        .add_flag(
+            "--summaries", options.summaries,
+            "Writers also store the largest logit of each tile; samplers use it if tiles have 64 entries")
         ->group(group);
     add_choice(command, "--transport", options.transport,
-               {{"rows", Transport::rows},
-                {"lean", Transport::lean},
-                {"by-device", Transport::by_device},
-                {"auto", Transport::automatic}},
-               "What writers send of a step: rows; lean: some blocks and a summary of the rest; by-device: "
-               "lean with --writer cuda, else rows; auto: as by-device, where the GPU's memory has room for "
-               "copies of the rows")
+               {{"rows", Transport::rows}, {"lean", Transport::lean}},
+               "What writers send of a step: whole rows, or lean: some blocks and a summary of the rest")
         ->group(group);
     add_choice(command, "--writer", options.on_gpu, {{"host", false}, {"cuda", true}},
                "Where logits are made: host, or cuda: by a real LM head, one GPU for each rank, in bf16")
@@ -129,40 +126,41 @@ void add_engine_options(CLI::App& command, SimOptions& options) {
         ->group(group);
     command
         .add_flag("--graphs", options.replays_graphs,
-                  "The GPU's enqueues are captured into CUDA graphs and replayed (--writer cuda)")
+                  "Capture the GPU's enqueues into CUDA graphs and replay them (--writer cuda)")
         ->group(group);
     command
-        .add_flag(
-            "--await-tokens", options.awaits_tokens,
-            "The GPU's stream waits for a step's tokens, as an engine's does (--writer cuda, --in-flight 1)")
+        .add_flag("--await-tokens", options.awaits_tokens,
+                  "The GPU's stream waits for each step's tokens (--writer cuda, --in-flight 1)")
         ->group(group);
     add_choice(command, "--randoms", options.randoms_in_ring, {{"computed", false}, {"ring", true}},
-               "Random numbers are computed by samplers, or supplied by the writer in the ring")
+               "Samplers compute random numbers, or read them from the ring of the writer")
         ->group(group);
     add_choice(command, "--decisions", options.decisions_over_zmq, {{"ring", false}, {"zmq", true}},
-               "How decisions come back")
+               "How decisions return to the engine")
         ->group(group);
 }
 
 void add_work_options(CLI::App& command, SimOptions& options) {
     constexpr const char* group = "Work";
-    command.add_option("--steps", options.steps, "Work to do, in full microbatches")
+    command.add_option("--steps", options.steps, "Amount of work, in full microbatches")
         ->capture_default_str()
         ->check(CLI::Range(1U, 100'000'000U))
         ->group(group);
-    command.add_option("--seed", options.seed, "Requests and logits are a function of it")
+    command.add_option("--seed", options.seed, "Seed of the requests and logits")
         ->capture_default_str()
         ->group(group);
     add_choice(command, "--mix", options.mix, mixes(),
-               "What requests ask for. Those of a fixed mix are all alike and as long as --output-max: "
-               "fixed is the case full of `bench decide`, fixed-temperature has nothing else, fixed-top-p "
-               "has penalties too")
+               "Sampling parameters of the requests. In a fixed mix all requests are alike and as long as "
+               "--output-max: fixed is the case full of `bench decide`, fixed-temperature has only a "
+               "temperature, fixed-top-p also has top-p and penalties")
         ->group(group);
-    command.add_flag("--masked", options.masked, "Every request under a grammar mask, another at each token")
+    command
+        .add_flag("--masked", options.masked,
+                  "Every request has a grammar mask, which changes with each token")
         ->group(group);
     command.add_option("--arrival-rate", options.arrival_rate, "Requests a second; 0: all at once")
         ->capture_default_str()
-        ->check(tools::number_between(0.0, 1e6))
+        ->check(command_line::number_between(0.0, 1e6))
         ->group(group);
     command.add_option("--prompt-max", options.prompt_max, "Longest prompt")
         ->capture_default_str()
@@ -172,39 +170,40 @@ void add_work_options(CLI::App& command, SimOptions& options) {
         ->capture_default_str()
         ->check(CLI::Range(1U, 1U << 20U))
         ->group(group);
-    command.add_option("--logits", options.logits, "'generated', or a file of bf16 rows")
+    command.add_option("--logits", options.logits, "'generated', or a file with bf16 rows")
         ->capture_default_str()
         ->group(group);
-    command.add_option("--rows-vocab", options.rows_vocab, "Entries of a row of that file; 0: --vocab")
+    command.add_option("--rows-vocab", options.rows_vocab, "Row length in that file; 0: --vocab")
         ->capture_default_str()
         ->group(group);
 }
 
 void add_run_options(CLI::App& command, SimOptions& options) {
     constexpr const char* group = "Run";
-    command.add_flag("--json", options.json, "One JSON object as the last line, no live view")->group(group);
-    command
-        .add_flag(
-            "--demo", options.demo,
-            "The live view, also where the output is no terminal; verifies a sample; says what to try next")
+    command.add_flag("--json", options.json, "Print one JSON object as the last line, and no progress line")
         ->group(group);
     command
-        .add_option("--streams-out", options.streams_out, "Writes every request's tokens, one line a request")
+        .add_flag("--demo", options.demo,
+                  "Always show the progress line, verify only a sample, and suggest next commands")
+        ->group(group);
+    command
+        .add_option("--streams-out", options.streams_out,
+                    "Write every request's tokens to this file, one line per request")
         ->group(group);
     add_choice(command, "--chaos", options.chaos,
                {{"samplers", ChaosTarget::samplers},
                 {"daemon", ChaosTarget::daemon},
                 {"writer", ChaosTarget::writer},
                 {"client", ChaosTarget::client}},
-               "Which processes are killed while it runs, --kills times")
+               "Which processes to kill during the run, --kills times")
         ->group(group);
     command
         .add_option("--truncates", options.truncates,
-                    "How many times a sequence is cut back by up to 48 tokens, which are then decided again")
+                    "How many times to truncate a sequence by up to 48 tokens, which are then decided again")
         ->capture_default_str()
         ->check(CLI::Range(0U, 10'000'000U))
         ->group(group);
-    command.add_option("--kills", options.kills, "How many times --chaos kills")
+    command.add_option("--kills", options.kills, "Number of kills by --chaos")
         ->capture_default_str()
         ->check(CLI::Range(0U, 100'000U))
         ->group(group);
@@ -213,12 +212,14 @@ void add_run_options(CLI::App& command, SimOptions& options) {
                 {"after", Verification::after},
                 {"sample", Verification::sample},
                 {"never", Verification::never}},
-               "Which decisions are verified, on idle cores: all; after: all, but only when serving has "
-               "ended; sample: what can be within three seconds after serving; never. --demo: sample")
+               "Which decisions to verify, on idle cores: all; after (all, but once serving has ended); "
+               "sample (until three seconds after serving); never. The default of --demo is sample")
         ->group(group);
-    command.add_flag("--keep", options.keep, "Keeps the started daemon's directory: configuration and log")
+    command
+        .add_flag("--keep", options.keep,
+                  "Keep the directory of the started daemon, with its configuration and log")
         ->group(group);
-    command.add_option("--timeout-s", options.timeout_s, "Seconds after which the run is given up")
+    command.add_option("--timeout-s", options.timeout_s, "Abort the run after this many seconds")
         ->capture_default_str()
         ->check(CLI::Range(1U, 1'000'000U))
         ->group(group);
@@ -227,50 +228,50 @@ void add_run_options(CLI::App& command, SimOptions& options) {
 void check_together(const SimOptions& options) {
     if (options.steps_in_flight() > proto::kMaxSlots) {
         throw CLI::ValidationError(
-            "--in-flight", "microbatches times --ahead may be at most " + std::to_string(proto::kMaxSlots));
+            "--in-flight", "microbatches times --ahead must be at most " + std::to_string(proto::kMaxSlots));
     }
     if (options.ahead > 1 && options.on_gpu) {
-        throw CLI::ValidationError("--ahead", "the LM head of --writer cuda knows delivered tokens only");
+        throw CLI::ValidationError("--ahead",
+                                   "not supported with --writer cuda, whose model needs delivered tokens");
     }
     if (options.awaits_tokens && (!options.on_gpu || options.microbatches() != 1)) {
-        throw CLI::ValidationError(
-            "--await-tokens",
-            "only a GPU's stream waits, and of several steps in flight one would hold up the "
-            "others: give --writer cuda and --in-flight 1");
+        throw CLI::ValidationError("--await-tokens",
+                                   "needs --writer cuda and --in-flight 1: only a GPU's stream can wait, and "
+                                   "it would block other steps in flight");
     }
     if (options.replays_graphs && !options.on_gpu) {
-        throw CLI::ValidationError("--graphs", "only a GPU replays CUDA graphs: give --writer cuda");
+        throw CLI::ValidationError("--graphs", "needs --writer cuda");
     }
     if (options.rows_copied && (!options.on_gpu || options.transport == Transport::rows)) {
         throw CLI::ValidationError(
             "--rows",
             "only a GPU's rows of lean steps are lent or copied: give --writer cuda and "
-            "--transport lean, by-device or auto");
+            "--transport lean");
     }
     if (2 * options.batch * options.microbatches() > proto::kMaxSequences) {
-        throw CLI::ValidationError("--batch", "batch times microbatches in flight may be at most " +
+        throw CLI::ValidationError("--batch", "batch times microbatches in flight must be at most " +
                                                   std::to_string(proto::kMaxSequences / 2));
     }
-    if (options.tp > options.vocab) throw CLI::ValidationError("--tp", "more ranks than tokens");
+    if (options.tp > options.vocab) throw CLI::ValidationError("--tp", "must be at most --vocab");
     if (options.on_gpu && options.dtype != proto::Dtype::bf16) {
-        throw CLI::ValidationError("--dtype", "the LM head of --writer cuda makes bf16");
+        throw CLI::ValidationError("--dtype", "must be bf16 with --writer cuda");
     }
     if (options.chaos == ChaosTarget::daemon && !options.endpoint.empty()) {
-        throw CLI::ValidationError("--chaos",
-                                   "daemon needs a daemon that sim itself starts: leave --endpoint out");
+        throw CLI::ValidationError(
+            "--chaos", "daemon cannot be combined with --endpoint: sim kills only a daemon that it started");
     }
     if (options.kills > 0 && options.chaos == ChaosTarget::none) {
-        throw CLI::ValidationError("--kills", "say what is to be killed with --chaos");
+        throw CLI::ValidationError("--kills", "needs --chaos, which says what to kill");
     }
     if (options.kills == 0 && options.chaos != ChaosTarget::none) {
-        throw CLI::ValidationError("--chaos", "say how many kills with --kills");
+        throw CLI::ValidationError("--chaos", "needs --kills, the number of kills");
     }
 }
 
 }  // namespace
 
 int run_command(int argc, char** argv) {
-    CLI::App app("Simulated engine: serves requests and verifies every decision", "croupier sim");
+    CLI::App app("Simulate an engine: serve requests and verify every decision", "croupier sim");
     app.footer(kExamples);
     SimOptions options;
     add_daemon_options(app, options);

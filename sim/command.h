@@ -5,10 +5,11 @@
 
 namespace croupier::sim {
 
-// Runs the simulated engine; 0 when every decision was verified and nothing was lost, doubled or left behind.
+// Runs the simulated engine. Returns 0 if verification passed and no decision or file was lost, duplicated or
+// left behind.
 int run_sim(const SimOptions& options);
 
-// The same by a command line; a wrong one is explained.
+// Parses the command line and runs. Reports an invalid command line.
 int run_command(int argc, char** argv);
 
 }  // namespace croupier::sim

@@ -25,7 +25,7 @@ void Cublas::need(cublasStatus_t status, const char* what) {
 }
 
 Cublas::Cublas(int device) {
-    // A handle is for good of the device that the thread has when it is made.
+    // A handle belongs to the device that is current when it is created.
     if (const cudaError_t status = cudaSetDevice(device); status != cudaSuccess) {
         throw std::runtime_error("the simulated model cannot use GPU " + std::to_string(device) + ": " +
                                  cudaGetErrorString(status));
@@ -33,13 +33,13 @@ Cublas::Cublas(int device) {
     library_ = ::dlopen(kLibrary, RTLD_NOW | RTLD_LOCAL);
     if (library_ == nullptr) {
         throw std::runtime_error(std::string("the simulated model's LM head needs ") + kLibrary + ": " +
-                                 ::dlerror() + "; name its folder in LD_LIBRARY_PATH");
+                                 ::dlerror() + "; add its folder to LD_LIBRARY_PATH");
     }
     find(create_, "cublasCreate_v2");
     find(destroy_, "cublasDestroy_v2");
     find(set_stream_, "cublasSetStream_v2");
     find(gemm_, "cublasGemmEx");
-    need(create_(&handle_), "cannot use cuBLAS");
+    need(create_(&handle_), "cublasCreate failed");
 }
 
 Cublas::~Cublas() {
@@ -52,11 +52,11 @@ void Cublas::multiply(const Product& shape, const void* a, const void* b, void* 
     const float one = 1.0F;
     const float zero = 0.0F;
     const int depth = static_cast<int>(shape.depth);
-    need(set_stream_(handle_, stream), "cuBLAS does not take the stream");
+    need(set_stream_(handle_, stream), "cublasSetStream failed");
     need(gemm_(handle_, CUBLAS_OP_T, CUBLAS_OP_N, static_cast<int>(shape.rows),
                static_cast<int>(shape.columns), depth, &one, a, CUDA_R_16BF, depth, b, CUDA_R_16BF, depth,
                &zero, c, CUDA_R_16BF, static_cast<int>(c_stride), CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT),
-         "cuBLAS cannot multiply");
+         "cublasGemmEx failed");
 }
 
 }  // namespace croupier::sim

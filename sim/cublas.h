@@ -1,4 +1,4 @@
-// cuBLAS, found when it is first wanted: whoever simulates no GPU need not have it.
+// cuBLAS, loaded at first use, so that it is needed only for simulated GPUs.
 #pragma once
 
 #include <cublas_v2.h>
@@ -15,8 +15,7 @@ struct Product {
 
 class Cublas {
   public:
-    // For products on this device, which becomes the thread's. Throws std::runtime_error, which says where
-    // the library was looked for.
+    // Makes `device` the thread's current device. Throws std::runtime_error if the library is not found.
     explicit Cublas(int device);
     Cublas(const Cublas&) = delete;
     Cublas& operator=(const Cublas&) = delete;
@@ -27,7 +26,7 @@ class Cublas {
                   cudaStream_t stream);
 
   private:
-    // Of the header's two functions of the name the one that the library has.
+    // The header declares two overloads; this is the one that the library exports.
     using Gemm = cublasStatus_t(cublasHandle_t, cublasOperation_t, cublasOperation_t, int, int, int,
                                 const void*, const void*, cudaDataType, int, const void*, cudaDataType, int,
                                 const void*, void*, cudaDataType, int, cublasComputeType_t, cublasGemmAlgo_t);

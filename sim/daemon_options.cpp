@@ -9,7 +9,7 @@ testing::OwnDaemonOptions daemon_options(const SimOptions& options, const std::s
     yaml << "samplers:\n  count: " << options.samplers
          << "\n  threads_per_sampler: " << options.threads_per_sampler << "\n  wait: "
          << options.wait
-         // The imitated GPUs compute on the same cores: the kernel balances them better than a fixed place.
+         // Not pinned: simulated GPUs compute on the same cores, and the kernel balances them better.
          << "\n  pin: false\n  restart_backoff_ms: 1"
          << "\nsessions:\n  max_batch: " << options.batch << "\n  max_vocab: " << options.vocab
          << "\n  max_sequences: " << 2 * options.batch * options.microbatches()

@@ -1,4 +1,4 @@
-// The configuration of the croupierd that a simulation starts for itself.
+// The configuration of the croupierd that a simulation starts.
 #pragma once
 
 #include <string>

@@ -9,7 +9,7 @@
 namespace croupier::sim {
 namespace {
 
-// What ends with the process: segments are shared and do not count.
+// Private memory only: segments are shared.
 std::uint64_t private_bytes(std::int32_t pid) {
     std::ifstream file("/proc/" + std::to_string(pid) + "/smaps_rollup");
     std::uint64_t kilobytes = 0;

@@ -1,5 +1,5 @@
-// What the run's own daemon says of itself while it still runs: what columns took its samplers, and how much
-// memory its processes have to themselves.
+// Statistics of the run's own daemon, read before it ends: times of columns, and private memory of its
+// processes.
 #pragma once
 
 #include <array>
@@ -12,7 +12,7 @@ namespace croupier::sim {
 
 struct DaemonView {
     std::uint32_t samplers = 0;
-    // Decisions of one column each, of all samplers; buckets as the plane has them.
+    // Column decisions of all samplers; the buckets are those of the plane.
     std::uint64_t columns = 0;
     double column_mean_us = 0.0;
     std::array<std::uint64_t, proto::kLatencyBuckets> column_buckets{};
@@ -20,7 +20,7 @@ struct DaemonView {
     std::uint64_t sampler_bytes = 0;  // of the largest one
 };
 
-// All 0 where the daemon cannot be seen.
+// All 0 if the daemon cannot be observed.
 DaemonView view_daemon(const std::string& shm_dir, const std::string& instance);
 
 }  // namespace croupier::sim

@@ -57,8 +57,8 @@ client::Sequence client_sequence(const World& world, const Request& request) {
 
 namespace {
 
-// A daemon that was killed comes back, and the session goes on where it was: engines wait again, and so do
-// we. How long that may take is --timeout-s's to say.
+// A killed daemon restarts and the session continues, so wait again, as engines do. --timeout-s limits the
+// total time.
 std::optional<client::Step> wait_through_restarts(client::Session& session, std::uint32_t timeout_ms) {
     try {
         return session.wait(timeout_ms);

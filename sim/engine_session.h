@@ -1,4 +1,4 @@
-// The simulated engine's calls of the client library, with the patience that an engine would have.
+// The simulated engine's calls to the client library, retried as a real engine would.
 #pragma once
 
 #include <cstdint>
@@ -9,14 +9,14 @@
 
 namespace croupier::sim {
 
-// Goes on with the session of a scheduler that died, or begins it.
+// Resumes the session of a dead scheduler, or opens a new one.
 client::Session open_session(const World& world);
-// Asks again when the daemon was restarting and the request was lost with it.
+// Retries if a restart of the daemon lost the request.
 void close_session(client::Session& session, const World& world);
 
 client::Sequence client_sequence(const World& world, const Request& request);
 
-// The oldest step in flight, if it is decided in time. A step that was refused as a whole is a failure.
+// The oldest step in flight if it is decided in time. Throws if the step was refused as a whole.
 std::optional<client::Step> wait_step(client::Session& session, std::uint32_t timeout_ms);
 
 }  // namespace croupier::sim

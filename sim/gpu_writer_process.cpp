@@ -1,6 +1,5 @@
-// A rank whose logits a GPU makes: the model's product on the worker's stream, the CUDA writer behind it, and
-// the tokens straight back from the segment: fetched once they are there, or, as the plugin's engines do,
-// awaited by the stream.
+// A rank whose logits are computed on a GPU. The model and the CUDA writer run on the worker's stream. Tokens
+// come back from the segment: fetched by a thread, or awaited by the stream as in vLLM.
 #include <cuda_runtime_api.h>
 
 #include <chrono>
@@ -26,7 +25,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::seconds kAttachPatience{60};
 constexpr std::uint32_t kLookMs = 100;
-// What a daemon's death and its successor's start take, many times over.
+// Much longer than a daemon's death and its successor's start take.
 constexpr std::uint32_t kTokensMs = 60'000;
 
 struct Detach {
@@ -37,7 +36,7 @@ using Writer = std::unique_ptr<croupier_writer, Detach>;
 int device_of(std::uint32_t rank) {
     int devices = 0;
     if (cudaGetDeviceCount(&devices) != cudaSuccess || devices == 0) {
-        throw std::runtime_error("--writer cuda needs a CUDA device, and none can be used");
+        throw std::runtime_error("--writer cuda needs a CUDA device, but none is available");
     }
     return static_cast<int>(rank % static_cast<std::uint32_t>(devices));
 }
@@ -61,7 +60,7 @@ class GpuRank {
         shm::WaitStrategy patience({shm::WaitMode::adaptive, std::chrono::milliseconds(2), {}});
         while (!writer_served(world_) && open()) {
             const bool found = (awaits_ ? take_awaited() : take_tokens()) || begin_next();
-            // Nothing in flight: begin_next() has waited.
+            // Nothing is in flight: begin_next() has already waited.
             patience.idle(found || in_flight_.empty() ? 1 : 0, [](std::chrono::nanoseconds) {
                 std::this_thread::sleep_for(std::chrono::microseconds(50));
             });
@@ -89,7 +88,7 @@ class GpuRank {
         if (croupier_writer_wait_step(writer_.get(), patience_ms, &step, &columns, &error) != 1) return false;
         if (awaits_ && !settle()) return false;
         const int begun = croupier_writer_begin(writer_.get(), step, &error);
-        // Refused: fenced or closed meanwhile, which serve() sees.
+        // Refused because the rank was fenced or the session closed; serve() handles both.
         if (begun != 0) return false;
         in_flight_.push_back({step, inputs_of(step, columns)});
         head_.forward(segment_->slot_of(step), in_flight_.back().inputs);
@@ -101,7 +100,7 @@ class GpuRank {
 
     void send(std::uint32_t slot) {
         if (!world_.options.replays_graphs) return enqueue(slot, head_.stream());
-        // One for each place of the logits: an engine has one for each batch size.
+        // One graph for each buffer of logits, as an engine has one for each batch size.
         auto& graph = graphs_[slot];
         if (graph == nullptr)
             graph = std::make_unique<CapturedEnqueue>(head_.stream(),
@@ -130,8 +129,8 @@ class GpuRank {
         head_.keep_tokens(slot);
     }
 
-    // What the stream still waits for comes within microseconds, or, where it was given up, at the end of its
-    // time. False: the session is over.
+    // Tokens that the stream waits for arrive within microseconds, or the wait times out. Returns false if
+    // the session is over.
     bool settle() {
         while (!in_flight_.empty() && !take_awaited()) {
             if (!open()) return false;
@@ -139,7 +138,7 @@ class GpuRank {
         return true;
     }
 
-    // A token that did not come back to this GPU is brought along, as an engine does after a restart.
+    // A token that did not come back to this GPU is sent with the step, as an engine does after a restart.
     std::vector<ColumnInput> inputs_of(std::uint64_t step, std::uint32_t columns) {
         const auto columns_of_step = segment_->schedule_columns(segment_->slot_of(step));
         std::vector<ColumnInput> inputs;
@@ -162,7 +161,7 @@ class GpuRank {
         in_flight_.pop_front();
         note_wishes();
         if (!came_late()) note_latency(slot, inputs);
-        // -1: an error, or late; the scheduler knows.
+        // -1: an error or a late token; the scheduler handles both.
         const std::vector<std::int32_t> kept = head_.kept_tokens(slot);
         for (std::size_t i = 0; i < inputs.size(); ++i) {
             if (kept[i] >= 0) held_[inputs[i].request] = inputs[i].position + 1;
@@ -170,7 +169,7 @@ class GpuRank {
         return true;
     }
 
-    // Whether another of the awaited steps had no tokens in time.
+    // Whether another awaited step had no tokens in time.
     bool came_late() {
         croupier_writer_state state;
         croupier_writer_state_init(&state);
@@ -184,8 +183,8 @@ class GpuRank {
     void note_wishes() const {
         if (rank_ == 0) world_.ledger.head().wishes = wishes_of(*segment_);
     }
-    // Before the slot's next step is launched. The fetch, if not awaited, was launched a microsecond or two
-    // ago.
+    // Called before the slot's next step is launched. Without --await-tokens, the fetch was launched a few
+    // microseconds ago.
     void note_latency(std::uint32_t slot, const std::vector<ColumnInput>& inputs) const {
         if (inputs.size() == world_.options.batch)
             world_.ledger.head().gpu_latency.add(head_.latency_ns(slot));
@@ -200,13 +199,13 @@ class GpuRank {
         const std::vector<ColumnInput> inputs = std::move(in_flight_.front().inputs);
         in_flight_.pop_front();
         note_wishes();
-        // The scheduler was faster, or the step was refused: the tokens come along with the next step.
+        // The scheduler was faster or the step was refused: the tokens are sent with the next step.
         if (decided < 0 || croupier_writer_enqueue_tokens(writer_.get(), head_.stream(), step,
                                                           head_.tokens(slot), nullptr) != 0) {
             return true;
         }
         head_.keep_tokens(slot);
-        // Not from the segment: the slot may be the next step's already.
+        // Not read from the segment, whose slot may already hold the next step.
         for (const ColumnInput& input : inputs) held_[input.request] = input.position + 1;
         note_latency(slot, inputs);
         return true;
@@ -219,14 +218,13 @@ class GpuRank {
     bool awaits_;
     std::uint64_t late_steps_ = 0;
     std::unique_ptr<shm::Segment> segment_;
-    std::vector<std::uint32_t> held_;  // by request: the positions whose tokens have come back to the GPU
+    std::vector<std::uint32_t> held_;  // by request: positions whose tokens are on the GPU
     std::deque<Step> in_flight_;
-    // Before the writer goes, whose memory they use.
+    // Destroyed before the writer, whose memory they use.
     std::map<std::uint32_t, std::unique_ptr<CapturedEnqueue>> graphs_;  // by slot
 };
 
-// As the host's writer attaches: the rank may be a dead process's for as long as the kernel cleans up after
-// it.
+// Retries like the CPU writer: a dead process may hold the rank until the kernel has cleaned up.
 Writer attach(const World& world, std::uint32_t rank, int device, std::string& path) {
     const auto deadline = Clock::now() + kAttachPatience;
     while (!writer_served(world)) {
@@ -237,12 +235,7 @@ Writer attach(const World& world, std::uint32_t rank, int device, std::string& p
         options.segment_path = path.c_str();
         options.rank = rank;
         options.device = device;
-        // By device a writer copies unasked.
-        if (!world.options.rows_copied) {
-            options.rows = CROUPIER_WRITER_ROWS_LENT;
-        } else if (world.options.transport == Transport::lean) {
-            options.rows = CROUPIER_WRITER_ROWS_COPIED;
-        }
+        options.rows = world.options.rows_copied ? CROUPIER_WRITER_ROWS_COPIED : CROUPIER_WRITER_ROWS_LENT;
         croupier_writer* writer = nullptr;
         croupier_error error{};
         if (croupier_writer_attach(&options, &writer, &error) == 0) return Writer(writer);

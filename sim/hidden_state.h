@@ -1,6 +1,5 @@
-// What the simulated model computes before its LM head, on a CPU or a GPU: a hidden state of few features.
-// Each logit is one feature times one weight, so that whatever multiplies the two in whatever order has the
-// same bits.
+// The hidden state that the simulated model feeds to its LM head, on a CPU or a GPU. Each logit is one
+// feature times one weight, so that every implementation gives the same bits.
 #pragma once
 
 #include <array>
@@ -13,7 +12,7 @@ namespace croupier::sim {
 constexpr std::uint64_t kRowKey = 5;
 constexpr std::uint32_t kThemes = 4;
 
-// Tokens that a row can raise above its bulk: spread over the vocabulary, and the end of sequence.
+// Number of tokens whose logits a row can raise; they are spread over the vocabulary.
 constexpr std::uint32_t raised_tokens(std::uint32_t vocab) {
     constexpr std::uint32_t kMost = 2047;
     return vocab / 4 < kMost ? vocab / 4 : kMost;
@@ -22,14 +21,14 @@ constexpr std::int32_t raised_token(std::uint32_t vocab, std::uint32_t number) {
     return static_cast<std::int32_t>(std::uint64_t{number} * vocab / raised_tokens(vocab));
 }
 
-// Features: one for each chunk of the vocabulary and base row, whose weights are that row's entries; then one
-// for each raised token, whose only weight is 1, and one for the end of sequence.
+// Features: one for each chunk of the vocabulary and base row, with that row's entries as weights; one for
+// each raised token, with weight 1; and one for the end of sequence.
 struct ModelShape {
     std::uint64_t seed = 0;
     std::uint32_t vocab = 0;
     std::uint32_t rows = 0;
-    std::uint32_t chunk = 0;   // ids; all of them where rows come from a file
-    std::uint32_t raised = 0;  // 0: rows are as the file has them
+    std::uint32_t chunk = 0;   // in ids; the whole vocabulary if rows come from a file
+    std::uint32_t raised = 0;  // 0: rows of a file are not changed
 
     constexpr std::uint32_t chunks() const { return (vocab + chunk - 1) / chunk; }
     constexpr std::uint32_t chunk_feature(std::uint32_t number, std::uint32_t row) const {
@@ -49,8 +48,8 @@ struct ModelShape {
     }
 };
 
-// In eighths, which bf16 holds exactly. The model is mostly sure, sometimes torn, at times lost (the real
-// rows that the design was checked against have nuclei of 1 to 100,000 tokens).
+// In eighths, which bf16 represents exactly. Most rows have one likely token, some have several, a few are
+// nearly flat: nuclei of real models have 1 to 100,000 tokens.
 constexpr std::int32_t height_of_best(KeyedStream& random) {
     const std::uint32_t percent = random.below(100);
     if (percent < 70) return static_cast<std::int32_t>(152 + random.below(41));

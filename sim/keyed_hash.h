@@ -1,4 +1,4 @@
-// Numbers that are a function of a key alone: whoever asks, in whatever process, gets the same.
+// Pseudo-random numbers as a function of a key, the same in every process.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Latencies in shared memory: any process adds, any process reads percentiles, at any time.
+// A histogram of latencies in shared memory. Any process may add latencies or read percentiles at any time.
 #pragma once
 
 #include <array>
@@ -7,13 +7,13 @@
 
 namespace croupier::sim {
 
-// 64 buckets an octave: a percentile is at most 1.6 % above the latency that it names; the maximum is exact.
+// 64 buckets per octave: a percentile is at most 1.6 % too high; the maximum is exact.
 class LatencyHistogram {
   public:
     void add(std::uint64_t nanoseconds);
     std::uint64_t count() const;
     std::uint64_t max_ns() const { return max_ns_.load(std::memory_order_relaxed); }
-    // The latency that `share` of all do not exceed; 0 when there are none.
+    // The latency that a share of all latencies do not exceed; 0 if there are none.
     std::uint64_t percentile_ns(double share) const;
 
   private:

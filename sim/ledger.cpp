@@ -49,7 +49,7 @@ Ledger::Ledger(const RequestPlan& plan) : memory_(nullptr, Unmap{0}), starts_{0}
     head_ = new (memory_.get()) LedgerHead;
     counts_ = new (memory_.get() + counts_at) std::atomic<std::uint32_t>[plan.size()] {};
     claimed_ = new (memory_.get() + claimed_at) std::atomic<std::uint32_t>[plan.size()] {};
-    // Anonymous memory is zero, and no entry is read before it is written.
+    // No initialisation: anonymous memory is zero, and entries are written before they are read.
     entries_ = reinterpret_cast<LedgerEntry*>(memory_.get() + entries_at);
 }
 
@@ -74,8 +74,8 @@ Delivery Ledger::append(std::uint32_t request, std::uint32_t position, const Led
     const std::uint8_t anew = place.anew;
     place = entry;
     place.anew = anew;
-    // SYNC: release; pairs with the acquire in count(). A scheduler that dies before it has delivered
-    // nothing, one that dies after it has delivered all of the entry, its end included.
+    // SYNC: release; pairs with the acquire in count(). If the scheduler dies before this store, nothing is
+    // delivered; after it, the whole entry is.
     counts_[request].store(position + 1, std::memory_order_release);
     head_->tokens.fetch_add(1, std::memory_order_relaxed);
     const std::uint32_t not_needed = entry.last != 0 ? room(request) - position - 1 : 0;
@@ -122,7 +122,7 @@ std::string Ledger::segment_path() const {
 }
 
 void Ledger::report_fault(const std::string& text) {
-    // Only the first fault is kept: those after it are mostly its consequences.
+    // Only the first fault is kept: later ones are mostly its consequences.
     std::uint32_t none = 0;
     if (head_->faulty.compare_exchange_strong(none, 1, std::memory_order_relaxed)) {
         copy_text(head_->fault, sizeof(head_->fault), text);

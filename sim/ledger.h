@@ -1,5 +1,4 @@
-// The simulated engine's durable truth: every token that was delivered, in memory that outlives its
-// processes.
+// Records every delivered token in memory that outlives the engine's processes.
 #pragma once
 
 #include <atomic>
@@ -19,36 +18,37 @@ struct LedgerEntry {
     float logprob = 0.0F;
     std::uint16_t flags = 0;
     std::uint16_t error = 0;
-    std::uint8_t last = 0;      // the request ended with it
-    std::uint8_t from_log = 0;  // only the token is known: its decision died with a scheduler
-    std::uint8_t anew = 0;      // the sequence was added again before it, with the output until then
+    std::uint8_t last = 0;      // the request ended with this token
+    std::uint8_t from_log = 0;  // only the token is known; the rest of the decision was lost with a scheduler
+    std::uint8_t anew = 0;      // the sequence was added again before this token, with its output so far
 };
 
 enum class Delivery { appended, repeated, gap };
 
 struct LedgerHead {
-    std::atomic<std::uint32_t> bell{0};  // rung after each step and each request verified
+    std::atomic<std::uint32_t> bell{0};  // changes after each step and each verified request
     std::atomic<std::uint32_t> segment_version{0};
-    std::atomic<std::uint32_t> served{0};  // every request has ended and the session is closed
+    std::atomic<std::uint32_t> served{0};  // 1 when every request has ended and the session is closed
     std::atomic<std::uint64_t> first_step_ns{0};
     std::atomic<std::uint64_t> last_step_ns{0};
     std::atomic<std::uint64_t> steps{0};
     std::atomic<std::uint64_t> tokens{0};
-    std::atomic<std::uint64_t> progress{0};  // tokens, and those that ended requests will not need
+    std::atomic<std::uint64_t> progress{
+        0};  // tokens delivered, plus tokens that ended requests no longer need
     std::atomic<std::uint64_t> live{0};
     std::atomic<std::uint64_t> duplicated{0};
     std::atomic<std::uint64_t> gaps{0};
     std::atomic<std::uint64_t> recovered{0};  // delivered from a sequence's log after a scheduler's death
     std::atomic<std::uint64_t> truncated{0};
-    std::atomic<std::uint64_t> wishes{0};      // of the segment that rank 0 writes to
-    std::atomic<std::uint64_t> late_steps{0};  // whose tokens a GPU's stream awaited in vain
-    std::atomic<std::uint64_t> readmitted{0};  // sequences that came back with their output
+    std::atomic<std::uint64_t> wishes{0};      // block requests in rank 0's segment
+    std::atomic<std::uint64_t> late_steps{0};  // steps whose tokens came too late for a waiting GPU stream
+    std::atomic<std::uint64_t> readmitted{0};  // sequences added again with their output
     std::atomic<std::uint64_t> verified{0};
     std::atomic<std::uint64_t> mismatched{0};
     LatencyHistogram step_latency;
     LatencyHistogram decision_latency;
-    LatencyHistogram full_batch_latency;  // of decisions, where every column of the batch was in use
-    LatencyHistogram gpu_latency;         // of a full batch: its logits in a GPU's memory to its tokens there
+    LatencyHistogram full_batch_latency;  // decisions of steps in which the batch was full
+    LatencyHistogram gpu_latency;         // full batches: from logits to tokens, both in GPU memory
     char segment_path[512] = {};
     char fault[1024] = {};
     std::atomic<std::uint32_t> faulty{0};
@@ -56,7 +56,7 @@ struct LedgerHead {
     std::atomic<std::uint32_t> mismatch_noted{0};
 };
 
-// Shared with every process that is forked after it was made. One scheduler at a time appends.
+// Shared with every process forked after its creation. Only one scheduler at a time appends.
 class Ledger {
   public:
     explicit Ledger(const RequestPlan& plan);
@@ -66,14 +66,14 @@ class Ledger {
     const LedgerEntry& entry(std::uint32_t request, std::uint32_t position) const;
     bool ended(std::uint32_t request) const;
     bool all_ended() const { return head_->progress.load(std::memory_order_relaxed) >= starts_.back(); }
-    // Of an entry that is there already nothing changes.
+    // An existing entry is never changed.
     Delivery append(std::uint32_t request, std::uint32_t position, const LedgerEntry& entry);
-    // Before the sequence is added again: a scheduler that dies in between adds it at the same position.
+    // Call before the sequence is added again: if the scheduler dies in between, its successor repeats both.
     void note_added_again(std::uint32_t request);
-    // After a scheduler's death the sums may be behind the entries by what it was about to add.
+    // A scheduler may die between adding an entry and updating the sums; this recomputes them.
     void recount();
 
-    // True for one caller only, once the request has ended.
+    // Returns true to exactly one caller, once the request has ended.
     bool claim_for_verification(std::uint32_t request);
 
     void ring();

@@ -15,7 +15,7 @@ namespace croupier::sim {
 namespace {
 
 constexpr std::uint64_t kRefreshNs = 200'000'000;
-constexpr std::uint64_t kPlainRefreshNs = 2'000'000'000;  // a file or a pipe gets a line each time
+constexpr std::uint64_t kPlainRefreshNs = 2'000'000'000;  // each update of a file or a pipe is a new line
 constexpr unsigned kBar = 20;
 
 std::string bar_of(double share) {
@@ -25,7 +25,7 @@ std::string bar_of(double share) {
     return "[" + std::string(full, '#') + std::string(kBar - full, '.') + percent;
 }
 
-// As many parts as the width has room for, the most important ones first.
+// Joins as many parts as fit; the parts are ordered by importance.
 std::string joined(const std::vector<std::string>& parts, std::size_t width) {
     std::string line;
     for (const std::string& part : parts) {
@@ -46,26 +46,26 @@ std::string LiveView::line(std::uint32_t kills) const {
     const LedgerHead& head = world_.ledger.head();
     const std::uint64_t tokens = head.tokens.load();
     const std::uint64_t differ = head.mismatched.load();
-    const std::uint64_t looked_at = head.verified.load() + differ;
+    const std::uint64_t checked = head.verified.load() + differ;
     const bool serves = head.served.load() == 0;
     const double seconds = static_cast<double>(head.last_step_ns.load() - head.first_step_ns.load()) * 1e-9;
     const double rate = seconds > 0.0 ? static_cast<double>(tokens) / seconds : 0.0;
     const double served =
         static_cast<double>(head.progress.load()) / static_cast<double>(world_.plan.most_tokens());
-    const double verified = tokens == 0 ? 1.0 : static_cast<double>(looked_at) / static_cast<double>(tokens);
+    const double verified = tokens == 0 ? 1.0 : static_cast<double>(checked) / static_cast<double>(tokens);
     char step[64];
     (void)std::snprintf(step, sizeof(step), "step p50 %.1f ms",
                         static_cast<double>(head.step_latency.percentile_ns(0.50)) * 1e-6);
-    // Of a sample nobody knows how large it will be.
+    // The size of a sample is not known in advance.
     const bool samples = !serves && world_.options.verification == Verification::sample;
     std::vector<std::string> parts = {samples ? "verifying a sample" : bar_of(serves ? served : verified)};
     if (differ > 0) parts.push_back(with_commas(differ) + " DIFFER");
     if (serves) parts.push_back(with_commas(static_cast<std::uint64_t>(rate)) + " tokens/s");
-    parts.push_back(with_commas(looked_at) + (serves ? "" : " of " + with_commas(tokens)) + " verified");
+    parts.push_back(with_commas(checked) + (serves ? "" : " of " + with_commas(tokens)) + " verified");
     if (kills > 0) parts.push_back(std::to_string(kills) + (kills == 1 ? " kill" : " kills"));
     if (serves) parts.emplace_back(step);
     if (serves) parts.push_back(with_commas(head.live.load()) + " requests");
-    // In the last column of a terminal the cursor would go on to the next line.
+    // The last column stays free: there the cursor would move to the next line.
     return joined(parts, command_line::terminal_width(STDOUT_FILENO) - 1);
 }
 

@@ -1,4 +1,4 @@
-// The line that shows a run while it goes on, painted over and never wider than the terminal.
+// The progress line of a run, which is overwritten and never wider than the terminal.
 #pragma once
 
 #include <cstdint>
@@ -10,11 +10,11 @@ namespace croupier::sim {
 
 class LiveView {
   public:
-    // Off with --json, or where nobody looks: no terminal and no --demo.
+    // Off with --json, or without a terminal unless --demo is given.
     explicit LiveView(const World& world);
 
     void show(std::uint32_t kills);
-    // Removes the line: a summary follows.
+    // Removes the line before the summary.
     void finish();
 
   private:

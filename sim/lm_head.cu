@@ -17,8 +17,7 @@ constexpr std::uint16_t kNan = 0x7FC0;
 
 void need_cuda(cudaError_t status, const char* what) {
     if (status != cudaSuccess)
-        throw std::runtime_error(std::string("the simulated model: ") + what + ": " +
-                                 cudaGetErrorString(status));
+        throw std::runtime_error(std::string("simulated model: ") + what + ": " + cudaGetErrorString(status));
 }
 
 template <typename T>
@@ -40,7 +39,7 @@ std::uint32_t blocks_of(std::uint32_t count) {
     return (count + kThreads - 1) / kThreads;
 }
 
-// One id a block. `numbers`: of the raised token that the id is.
+// One id per block. `numbers`: the index of the raised token that the id is.
 __global__ void fill_weights(ModelShape shape, const std::uint16_t* pool, std::uint32_t first_id,
                              const std::uint32_t* numbers, std::uint16_t* weights) {
     const std::uint32_t id = first_id + blockIdx.x;
@@ -60,7 +59,7 @@ __global__ void fill_weights(ModelShape shape, const std::uint16_t* pool, std::u
     }
 }
 
-// One column a block.
+// One column per block.
 __global__ void make_hidden(ModelShape shape, const ColumnInput* inputs, const RequestTraits* traits,
                             const std::int32_t* last_token, std::uint64_t* keys, std::uint16_t* hidden) {
     const ColumnInput input = inputs[blockIdx.x];
@@ -124,14 +123,15 @@ LmHead::LmHead(const World& world, std::uint32_t rank, int device)
     tokens_ = on_gpu<std::int32_t>(inputs, "no memory for tokens");
     keys_ = on_gpu<std::uint64_t>(batch_, "no memory for keys");
     hidden_ = on_gpu<std::uint16_t>(std::size_t{batch_} * kHiddenSize, "no memory for hidden states");
-    // Of each slot: a lean step's rows stay until it is decided.
+    // One buffer per slot: a lean step's rows must stay until it is decided.
     logits_ = on_gpu<std::uint16_t>(inputs * row_stride_, "no memory for logits");
     load_requests(world);
     load_weights(world, rank);
-    // CUDA loads kernels late otherwise, and waits for the GPU then, which waits for tokens by that time.
+    // Loads the kernel now. CUDA would otherwise load it at first use and wait for the GPU, which by then
+    // waits for tokens.
     cudaFuncAttributes attributes;
     need_cuda(cudaFuncGetAttributes(&attributes, note_tokens), "cannot load a kernel");
-    need_cuda(cudaDeviceSynchronize(), "the weights were not made");
+    need_cuda(cudaDeviceSynchronize(), "cannot compute the weights");
 }
 
 LmHead::~LmHead() {
@@ -170,7 +170,7 @@ void LmHead::load_weights(const World& world, std::uint32_t rank) {
     weights_ = on_gpu<std::uint16_t>(std::size_t{shard.count} * kHiddenSize, "no memory for the LM head");
     fill_weights<<<shard.count, kThreads, 0, stream_>>>(shape_, pool.get(), shard.first_id,
                                                         numbers_there.get(), weights_.get());
-    need_cuda(cudaStreamSynchronize(stream_), "cannot make the LM head");
+    need_cuda(cudaStreamSynchronize(stream_), "cannot compute the LM head");
 }
 
 std::uint16_t* LmHead::logits(std::uint32_t slot) const {
@@ -201,10 +201,10 @@ void LmHead::forward(std::uint32_t slot, const std::vector<ColumnInput>& columns
 }
 
 void LmHead::spoil(std::uint32_t slot) {
-    // NaN, which no decision takes for a logit.
+    // NaN, which every decision rejects.
     constexpr int kSpoilt = 0xFF;
     const std::size_t bytes = steps_[slot].columns * row_stride_ * sizeof(std::uint16_t);
-    need_cuda(cudaMemsetAsync(logits(slot), kSpoilt, bytes, stream_), "cannot write over a step's logits");
+    need_cuda(cudaMemsetAsync(logits(slot), kSpoilt, bytes, stream_), "cannot overwrite a step's logits");
 }
 
 void LmHead::keep_tokens(std::uint32_t slot) {

@@ -1,5 +1,5 @@
-// One rank's share of the simulated model on a GPU: hidden states from the last tokens, which stay in the
-// GPU's memory, and a product with the LM head's weights.
+// One rank's part of the simulated model on a GPU: computes hidden states from the last tokens, which stay in
+// GPU memory, and multiplies them by the LM head's weights.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -25,7 +25,7 @@ struct RequestTraits {
 struct ColumnInput {
     std::uint32_t request;
     std::uint32_t position;
-    std::int32_t previous;  // kInGpuMemory: the token that came back last
+    std::int32_t previous;  // kInGpuMemory: the last token that was returned to the GPU
 };
 constexpr std::int32_t kInGpuMemory = -2;
 
@@ -37,7 +37,7 @@ using OnGpu = std::unique_ptr<T[], FreeOnGpu>;
 
 class LmHead {
   public:
-    // Of the rank's ids in their own order. Throws std::runtime_error.
+    // Logits are in the order of the rank's ids. Throws std::runtime_error.
     LmHead(const World& world, std::uint32_t rank, int device);
     LmHead(const LmHead&) = delete;
     LmHead& operator=(const LmHead&) = delete;
@@ -47,20 +47,19 @@ class LmHead {
     std::uint16_t* logits(std::uint32_t slot) const;
     std::uint64_t row_stride() const { return row_stride_; }
 
-    // Enqueues the logits of a step's columns. `slot`: of the steps in flight.
+    // Enqueues the computation of a step's logits. `slot`: the step's slot among those in flight.
     void forward(std::uint32_t slot, const std::vector<ColumnInput>& columns);
-    // Enqueues that a step's logits are written over.
+    // Enqueues overwriting a step's logits.
     void spoil(std::uint32_t slot);
-    // Where the tokens of the step in `slot` are to come.
+    // The destination of the tokens of the step in `slot`.
     std::int32_t* tokens(std::uint32_t slot) const;
-    // Behind the tokens' arrival: they are the last ones of the step's requests from now on.
+    // Enqueued after the tokens arrive: makes them the last tokens of the step's requests.
     void keep_tokens(std::uint32_t slot);
-    // Whether tokens that are to be kept have come.
+    // Whether the tokens of keep_tokens() have arrived.
     bool are_kept(std::uint32_t slot) const;
-    // From the slot's last step's logits to its tokens, in the GPU's memory both; once they are kept. Waits
-    // for them.
+    // Time from the logits of the slot's last step to its tokens, both in GPU memory. Waits for the tokens.
     std::uint64_t latency_ns(std::uint32_t slot) const;
-    // A copy of the tokens that are kept.
+    // A copy of the tokens of keep_tokens().
     std::vector<std::int32_t> kept_tokens(std::uint32_t slot) const;
 
   private:

@@ -29,7 +29,7 @@ MaskPool::MaskPool(std::uint64_t seed, std::uint32_t vocab) : seed_(seed), masks
         for (std::uint32_t word = 0; word < masks_[mask].size(); ++word) {
             masks_[mask][word] = allowed_bits(seed, mask, word);
         }
-        // A grammar that allows nothing would end its request with an error.
+        // Allows at least one token: an empty mask would end the request with an error.
         masks_[mask][0] |= 1U << mask;
     }
 }

@@ -1,5 +1,4 @@
-// Grammar masks of the simulated requests: a few of very different strictness, chosen by request and
-// position.
+// Grammar masks for simulated requests: a few masks from loose to strict, chosen by request and position.
 #pragma once
 
 #include <cstdint>

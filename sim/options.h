@@ -1,4 +1,4 @@
-// What `croupier sim` can be asked: the engine to imitate, the daemon to use, the harm to do.
+// Options of `croupier sim`: the simulated engine, the daemon, and the processes to kill.
 #pragma once
 
 #include <cstdint>
@@ -9,19 +9,19 @@
 
 namespace croupier::sim {
 
-// The fixed ones: all requests alike, and as long as --output-max. Their names: tools/request_mixes.h.
+// Requests of the fixed mixes are all alike and as long as --output-max. Names: sim/request_mixes.h.
 enum class SimMix { greedy, plain, full, fixed, fixed_temperature, fixed_top_p, mixed };
-// Which decisions are verified, and when. All: on idle cores, from the start on. After: all, when serving has
-// ended. Sample: as all, but it ends soon after serving. Never: of a run that only measures.
+// Which decisions are verified, and when. all: on idle cores, from the start. after: all, once serving has
+// ended. sample: like all, but ends soon after serving. never: for runs that only measure.
 enum class Verification { all, after, sample, never };
 enum class ChaosTarget { none, samplers, daemon, writer, client };
 
 // How writers send a step; by device: a GPU's lean, a host's as rows.
-enum class Transport : std::uint8_t { rows, lean, by_device, automatic };
+enum class Transport : std::uint8_t { rows, lean };
 
 struct SimOptions {
-    std::string endpoint;   // empty: a daemon of its own
-    std::string croupierd;  // empty: beside the running executable
+    std::string endpoint;   // empty: start a daemon
+    std::string croupierd;  // empty: in the folder of the running executable
     std::string shm_dir = testing::private_shm_dir();
     std::uint32_t samplers = 1;
     std::uint32_t threads_per_sampler = 1;
@@ -33,20 +33,20 @@ struct SimOptions {
     std::uint32_t pp = 1;
     std::uint32_t in_flight = 0;  // 0: pp + 1
     std::uint32_t ahead = 1;      // steps in flight of one microbatch
-    std::uint32_t truncates = 0;  // how often a sequence is cut back and decided again
+    std::uint32_t truncates = 0;  // how often a sequence is truncated and decided again
     double stage_ms = 0.0;
     double arrival_rate = 0.0;  // requests a second; 0: all at once
     SimMix mix = SimMix::mixed;
-    bool masked = false;  // all requests, also those that seldom are
+    bool masked = false;  // all requests use a grammar mask
     std::uint32_t prompt_max = 32768;
     std::uint32_t output_max = 128;
     proto::Dtype dtype = proto::Dtype::bf16;
     std::uint32_t tile = 64;
     bool hotness_order = false;
-    bool on_gpu = false;          // the ranks' logits are made by GPUs
-    bool awaits_tokens = false;   // a GPU's stream does, and no thread takes them to it
+    bool on_gpu = false;          // GPUs compute the logits
+    bool awaits_tokens = false;   // the GPU's stream waits for tokens, instead of a thread that fetches them
     bool rows_copied = false;     // a GPU's rows are written over behind each step
-    bool replays_graphs = false;  // a GPU's enqueues are captured once and replayed
+    bool replays_graphs = false;  // CUDA graphs: a GPU's enqueues are captured once and replayed
     bool summaries = false;
     Transport transport = Transport::rows;
     bool randoms_in_ring = false;
@@ -67,8 +67,8 @@ struct SimOptions {
 
     std::uint32_t microbatches() const { return in_flight == 0 ? pp + 1 : in_flight; }
     std::uint32_t steps_in_flight() const { return microbatches() * ahead; }
-    // Some of the mixed requests must end with an error (Request::may_fail). Not in the demo, nor in a daemon
-    // that runs already, whose alerts would fire.
+    // Some mixed requests are intended to end with an error (Request::may_fail). Not in the demo, and not
+    // with a running daemon, whose alerts would fire.
     bool plans_errors() const { return endpoint.empty() && !demo; }
 };
 

@@ -25,9 +25,9 @@ namespace {
 constexpr std::chrono::milliseconds kLook{50};
 constexpr std::chrono::milliseconds kLookForVictim{1};
 constexpr std::uint64_t kFirstStepGuessNs = 10'000'000;
-// For the verification of a sample, once serving has ended.
+// How long --verify sample goes on after serving has ended.
 constexpr std::uint64_t kSampleNs = 3'000'000'000;
-// A run whose session is not open by then says what it waits for.
+// If the session is not open by then, the run prints what it is waiting for.
 constexpr std::uint64_t kSilentNs = 1'000'000'000;
 
 volatile std::sig_atomic_t interrupted = 0;
@@ -35,7 +35,7 @@ volatile std::sig_atomic_t interrupted = 0;
 void note_interrupt(int) {
     interrupted = 1;
 }
-// Only so that a child's death ends the orchestrator's sleep.
+// Installed so that a child's death interrupts the orchestrator's sleep.
 void note_child(int) {}
 
 void handle(int signal, void (*handler)(int)) {
@@ -106,7 +106,7 @@ bool Orchestrator::over() const {
            (sample_is_taken() || std::none_of(verifiers_.begin(), verifiers_.end(), running));
 }
 
-// At least one token: a machine may be so busy that three seconds are not enough for it.
+// Requires at least one token: on a busy machine three seconds may not be enough.
 bool Orchestrator::sample_is_taken() const {
     return world_.options.verification == Verification::sample && served_ns_ != 0 &&
            shm::monotonic_ns() - served_ns_ > kSampleNs &&
@@ -116,19 +116,19 @@ bool Orchestrator::sample_is_taken() const {
 void Orchestrator::note_end_of_serving() {
     if (served_ns_ != 0 || world_.ledger.head().served.load() == 0 || scheduler_.running()) return;
     served_ns_ = shm::monotonic_ns();
-    // Verifiers take what time the cores have left, and samplers that spin leave none.
+    // Verifiers run only on idle cores, and spinning samplers would leave them none.
     end_daemon();
-    // Nothing of the run competes with them any more, and a busy machine may have no idle time for them.
+    // Serving is over, so give verifiers normal priority: a busy machine may have no idle time.
     const sched_param usual{};
     for (const testing::ChildProcess& verifier : verifiers_) {
         if (verifier.running()) ::sched_setscheduler(verifier.pid(), SCHED_OTHER, &usual);
     }
 }
 
-void Orchestrator::say_what_is_awaited() {
+void Orchestrator::report_waiting() {
     const std::uint64_t waited_ns = shm::monotonic_ns() - started_ns_;
-    if (said_what_is_awaited_ || waited_ns < kSilentNs || !world_.ledger.segment_path().empty()) return;
-    said_what_is_awaited_ = true;
+    if (waiting_reported_ || waited_ns < kSilentNs || !world_.ledger.segment_path().empty()) return;
+    waiting_reported_ = true;
     if (daemon_) {
         std::cerr << "croupier sim: waiting for croupierd to start\n";
         return;
@@ -152,9 +152,9 @@ void Orchestrator::check_children() {
     check_daemon();
     const std::uint64_t elapsed_s = (shm::monotonic_ns() - started_ns_) / 1'000'000'000;
     if (elapsed_s >= world_.options.timeout_s) {
-        world_.ledger.report_fault("not done within --timeout-s " + std::to_string(world_.options.timeout_s) +
-                                   " seconds, at " + std::to_string(static_cast<int>(progress() * 100.0)) +
-                                   " % of the work");
+        world_.ledger.report_fault("not finished within --timeout-s " +
+                                   std::to_string(world_.options.timeout_s) + " seconds, at " +
+                                   std::to_string(static_cast<int>(progress() * 100.0)) + " % of the work");
     }
 }
 
@@ -173,9 +173,9 @@ void Orchestrator::watch_until_over() {
         note_end_of_serving();
         interrupted_ = interrupted != 0;
         if (over() || interrupted_ || !world_.ledger.fault().empty()) return;
-        say_what_is_awaited();
+        report_waiting();
         view_.show(chaos_.kills());
-        const bool kill_due = chaos_.due(progress()) && scheduler_.running();
+        const bool kill_due = chaos_.is_due(progress()) && scheduler_.running();
         if (kill_due) kill_something();
         shm::futex_wait(bell, seen, kill_due ? kLookForVictim : kLook);
     }
@@ -221,13 +221,13 @@ void Orchestrator::end_daemon() {
     daemon_ended_ = true;
     daemon_view_ = view_daemon(world_.options.shm_dir, daemon_->instance());
     if (daemon_->stop()) return;
-    world_.ledger.report_fault("croupierd did not end in order on SIGTERM; the end of its log:\n" +
+    world_.ledger.report_fault("croupierd did not shut down cleanly after SIGTERM; end of its log:\n" +
                                daemon_->end_of_log());
 }
 
 std::size_t Orchestrator::count_left_in_shm() const {
     if (daemon_) return testing::files_of_instance(world_.options.shm_dir, daemon_->instance());
-    // A running daemon closes the session of a client that was interrupted when its grace period is over.
+    // If the run was interrupted, a running daemon keeps the session until its grace period ends.
     const std::string path = world_.ledger.segment_path();
     return !interrupted_ && !path.empty() && std::filesystem::exists(path) ? 1 : 0;
 }

@@ -1,4 +1,4 @@
-// The parent of a run: starts its processes, kills and restarts them where asked, and draws the balance.
+// The parent process of a run: starts, kills and restarts the other processes, and creates the report.
 #pragma once
 
 #include <memory>
@@ -15,7 +15,7 @@
 
 namespace croupier::sim {
 
-// Stays single-threaded: its children are forked at any time and go on with what it has made.
+// Must stay single-threaded, because it forks children at any time and they use its objects.
 class Orchestrator {
   public:
     explicit Orchestrator(const SimOptions& options);
@@ -31,7 +31,7 @@ class Orchestrator {
     bool over() const;
     bool sample_is_taken() const;
     void note_end_of_serving();
-    void say_what_is_awaited();
+    void report_waiting();
     void check_children();
     void check_daemon();
     void check_end(const char* what, const std::optional<testing::ChildEnd>& end);
@@ -46,9 +46,9 @@ class Orchestrator {
     Chaos chaos_;
     LiveView view_;
     std::uint64_t started_ns_;
-    std::uint64_t served_ns_ = 0;  // 0: serving goes on
+    std::uint64_t served_ns_ = 0;  // 0 while serving
     bool interrupted_ = false;
-    bool said_what_is_awaited_ = false;
+    bool waiting_reported_ = false;
     std::unique_ptr<testing::OwnDaemon> daemon_;
     bool daemon_ended_ = false;
     DaemonView daemon_view_;

@@ -11,8 +11,6 @@ namespace croupier::sim {
 namespace {
 
 const char* name_of(Transport transport) {
-    if (transport == Transport::by_device) return "by-device";
-    if (transport == Transport::automatic) return "auto";
     return transport == Transport::lean ? "lean" : "rows";
 }
 
@@ -22,7 +20,7 @@ Latency latency_of(const LatencyHistogram& histogram) {
             us(histogram.percentile_ns(0.999)), us(histogram.max_ns())};
 }
 
-// Of each request's length and tokens, in request order.
+// A checksum of each request's length and tokens, in request order.
 class Digest {
   public:
     void add(std::uint32_t value) { checksum_.add(&value, sizeof(value)); }
@@ -57,7 +55,7 @@ nlohmann::ordered_json latency_json(const Latency& latency) {
 }
 
 nlohmann::ordered_json daemon_json(const DaemonView& daemon) {
-    // Bucket b > 0 holds what took 0.25 * 2^(b - 1) us and more, up to twice that.
+    // Bucket b > 0 counts times from 0.25 * 2^(b - 1) us to twice that.
     return {{"samplers", daemon.samplers},
             {"columns", daemon.columns},
             {"column_mean_us", daemon.column_mean_us},
@@ -78,7 +76,7 @@ Report collect_report(const World& world) {
         report.unfinished += world.ledger.ended(request) ? 0U : 1U;
         const bool failed = count > 0 && world.ledger.entry(request, count - 1).error != 0;
         report.failed += failed ? 1U : 0U;
-        report.failed_on_purpose += failed && world.plan[request].may_fail() ? 1U : 0U;
+        report.failed_as_intended += failed && world.plan[request].may_fail() ? 1U : 0U;
     }
     report.steps = head.steps.load();
     report.verified = head.verified.load();
@@ -108,7 +106,7 @@ Report collect_report(const World& world) {
 
 std::string to_json(const Report& report, const SimOptions& options) {
     nlohmann::ordered_json json = {
-        {"ok", report.sound()},
+        {"ok", report.passed()},
         {"requests", report.requests},
         {"unfinished", report.unfinished},
         {"steps", report.steps},

@@ -1,4 +1,4 @@
-// What a run came to, for programs; for people: report_text.h.
+// The report of a run, also as JSON; report_text.h formats it for people.
 #pragma once
 
 #include <cstddef>
@@ -31,9 +31,9 @@ struct Report {
     std::uint64_t readmitted = 0;
     std::uint64_t truncated = 0;
     std::uint64_t wishes = 0;
-    std::uint64_t late_steps = 0;         // whose tokens a GPU's stream awaited in vain
-    std::uint64_t failed = 0;             // requests that ended with a decision error
-    std::uint64_t failed_on_purpose = 0;  // of them, those that were made to
+    std::uint64_t late_steps = 0;          // steps whose tokens came too late for a waiting GPU stream
+    std::uint64_t failed = 0;              // requests that ended with a decision error
+    std::uint64_t failed_as_intended = 0;  // those of them that were intended to fail
     std::uint64_t kills = 0;
     std::size_t left_in_shm = 0;
     double tokens_per_s = 0.0;
@@ -41,18 +41,18 @@ struct Report {
     double wall_s = 0.0;
     Latency step_latency;
     Latency decision;
-    Latency full_batch;  // of decisions, where every column of the batch was in use
+    Latency full_batch;  // decisions of steps in which the batch was full
     std::uint64_t full_batches = 0;
     DaemonView daemon;
-    Latency hbm_to_hbm;  // 0: no GPU made the logits
+    Latency hbm_to_hbm;  // 0 if no GPU computed the logits
     std::string streams_digest;
     std::string first_mismatch;
-    std::string fault;         // why the run was given up; empty: it was not
+    std::string fault;         // why the run was aborted; empty if it was not
     bool interrupted = false;  // by SIGINT or SIGTERM
 
-    bool sound() const { return nothing_wrong() && !interrupted && unfinished == 0 && verified_enough(); }
-    bool only_interrupted() const { return nothing_wrong() && interrupted; }
-    bool nothing_wrong() const {
+    bool passed() const { return is_correct() && !interrupted && unfinished == 0 && verified_enough(); }
+    bool only_interrupted() const { return is_correct() && interrupted; }
+    bool is_correct() const {
         return fault.empty() && mismatched == 0 && lost == 0 && duplicated == 0 && left_in_shm == 0;
     }
     bool verified_enough() const {
@@ -61,7 +61,7 @@ struct Report {
     }
 };
 
-// From the ledger; daemon, kills, left_in_shm, wall_s, fault and interrupted are the caller's to fill in.
+// Fills in what the ledger knows. The caller sets daemon, kills, left_in_shm, wall_s, fault and interrupted.
 Report collect_report(const World& world);
 std::string to_json(const Report& report, const SimOptions& options);
 // One line a request: its index, then its tokens. Throws std::runtime_error when the file cannot be written.

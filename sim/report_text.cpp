@@ -41,8 +41,9 @@ std::string requests_text(const Report& report) {
     if (report.unfinished > 0) text += ", " + with_commas(report.unfinished) + " unfinished";
     if (report.failed == 0) return text;
     text += " (" + with_commas(report.failed) + " ended with an error, ";
-    if (report.failed == report.failed_on_purpose) return text + "on purpose: a NaN, or no token left)";
-    return text + with_commas(report.failed_on_purpose) + " of them on purpose)";
+    if (report.failed == report.failed_as_intended)
+        return text + "as intended: a NaN logit, or no token left)";
+    return text + with_commas(report.failed_as_intended) + " of them as intended)";
 }
 
 std::string tokens_text(const Report& report) {
@@ -53,13 +54,13 @@ std::string tokens_text(const Report& report) {
 }
 
 std::string verified_text(const Report& report) {
-    if (report.verification == Verification::never) return "none, as --verify never says";
+    if (report.verification == Verification::never) return "none (--verify never)";
     const std::string differ =
         report.mismatched == 0 ? "none differ" : with_commas(report.mismatched) + " DIFFER";
     std::string text = with_commas(report.verified + report.mismatched) + " of " +
                        count_of(report.tokens, "token") + ", " + differ;
     if (report.verification == Verification::sample && report.verified < report.tokens)
-        text += " (--verify all verifies the rest too)";
+        text += " (use --verify all to verify every token)";
     return text;
 }
 
@@ -83,7 +84,7 @@ std::string sample_text(const World& world) {
     return text.str();
 }
 
-// The command beside this program, as a shell finds it from here.
+// The path of croupier for a shell in the current folder: it is in the same folder as this program.
 std::string croupier_command() {
     std::error_code unknown;
     const fs::path own = fs::read_symlink("/proc/self/exe", unknown).parent_path() / "croupier";
@@ -110,14 +111,14 @@ std::string failure_text(const Report& report) {
         reasons.push_back(count_of(report.mismatched, "token") + " of " +
                           with_commas(report.verified + report.mismatched) + " verified differ" +
                           (report.mismatched == 1 ? "s" : "") +
-                          " from the reference; the first: " + report.first_mismatch);
+                          " from the reference; first: " + report.first_mismatch);
     }
     if (!report.fault.empty()) reasons.push_back(report.fault);
     if (report.lost > 0) reasons.push_back(count_of(report.lost, "decision") + " lost");
     if (report.duplicated > 0)
         reasons.push_back(count_of(report.duplicated, "decision") + " delivered twice");
     if (report.left_in_shm > 0) reasons.push_back(count_of(report.left_in_shm, "file") + " left in /dev/shm");
-    // These follow from what ended the run, where something did.
+    // Given only if there is no other reason: otherwise these are its consequences.
     if (reasons.empty() && report.unfinished > 0)
         reasons.push_back(count_of(report.unfinished, "request") + " unfinished");
     if (reasons.empty() && !report.verified_enough()) {
@@ -131,15 +132,17 @@ std::string failure_text(const Report& report) {
 
 std::string interruption_text(const Report& report) {
     if (report.tokens == 0) return "interrupted before the first token\n";
-    return "interrupted after " + count_of(report.tokens, "token") + "; " + with_commas(report.verified) +
-           " verified, none differ\n";
+    const std::string text = "interrupted after " + count_of(report.tokens, "token");
+    if (report.verification == Verification::never) return text + "; --verify never: nothing was verified\n";
+    if (report.verified == 0) return text + ", before any was verified\n";
+    return text + "; verified " + with_commas(report.verified) + ", none differ\n";
 }
 
 std::string to_text(const Report& report, const World& world) {
     std::string text = line("requests", requests_text(report)) + line("tokens", tokens_text(report)) +
                        line("verified", verified_text(report)) +
                        line("step", milliseconds(report.step_latency) + " from submission to decision") +
-                       line("deciding", milliseconds(report.decision) + " from the last logits on");
+                       line("decision", milliseconds(report.decision) + " after the last logits");
     if (world.options.on_gpu)
         text += line("on the GPU", milliseconds(report.hbm_to_hbm) + " from logits to tokens, full batches");
     if (report.kills > 0) {
@@ -148,16 +151,16 @@ std::string to_text(const Report& report, const World& world) {
                                   " readmitted");
     }
     text += line("example", sample_text(world));
-    if (report.sound()) text += line("ok", "nothing is lost, delivered twice or left in /dev/shm");
+    if (report.passed()) text += line("ok", "no decision lost or delivered twice, no file left in /dev/shm");
     return text;
 }
 
 std::string next_commands() {
     const std::string croupier = "  " + croupier_command();
     return "\nWhat to try next:\n" + croupier + " sim --demo --chaos samplers --kills 9\n" +
-           "      the same, while samplers are killed\n" + croupier + " doctor\n" +
-           "      is this host fit, and what would make it faster?\n" + croupier + " help\n" +
-           "      all commands\n";
+           "      run the demo while samplers are killed\n" + croupier + " doctor\n" +
+           "      check whether this host is suitable, and how to make it faster\n" + croupier + " help\n" +
+           "      list all commands\n";
 }
 
 }  // namespace croupier::sim

@@ -1,4 +1,4 @@
-// What a run came to, for people.
+// The report of a run as text.
 #pragma once
 
 #include <cstdint>
@@ -8,15 +8,15 @@
 
 namespace croupier::sim {
 
-// 9102 is "9,102".
+// Formats 9102 as "9,102".
 std::string with_commas(std::uint64_t number);
 
-// Why a run that is not sound failed, the worst first; without zeros.
+// Why the run failed: the worst reason first, zero counts omitted.
 std::string failure_text(const Report& report);
 // One line.
 std::string interruption_text(const Report& report);
 std::string to_text(const Report& report, const World& world);
-// Commands that somebody who has seen the demo may like to run.
+// Commands to try after the demo.
 std::string next_commands();
 
 }  // namespace croupier::sim

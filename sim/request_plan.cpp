@@ -30,7 +30,7 @@ Kind choose_kind(SimMix mix_name, KeyedStream& random) {
     return Kind::full;
 }
 
-// As the case `full` of `croupier bench decide`.
+// Same parameters as the case `full` of `croupier bench decide`.
 void set_fixed(SimMix mix, proto::SamplingParams& params) {
     params.temperature = 0.8;
     params.flags |= proto::kNoLogprob;
@@ -56,7 +56,7 @@ void choose_filters(Kind kind, KeyedStream& random, proto::SamplingParams& param
     if (random.chance(0.4)) params.presence_penalty = random.unit();
 }
 
-// Log-uniform in the square of the draw: most are short, a few reach the longest.
+// Log-uniform in the square of the draw, so that most are short and a few reach the maximum.
 std::uint32_t short_mostly(KeyedStream& random, std::uint32_t longest) {
     const double u = random.unit();
     const double length = std::exp(u * u * std::log(static_cast<double>(longest) + 1.0));
@@ -139,7 +139,7 @@ void choose_own_order(KeyedStream& random, proto::SamplingParams& params) {
     params.logprob_mode = proto::LogprobMode::processed;
 }
 
-// What few requests ask for, one of it at a time.
+// Rare controls, at most one per request.
 void choose_rare(Request& request, KeyedStream& random, std::uint32_t vocab) {
     proto::SamplingParams& params = request.params;
     switch (random.below(8)) {
@@ -225,7 +225,7 @@ std::int32_t RequestPlan::prompt_token(std::uint32_t index, std::uint32_t place)
     KeyedStream random(key_of(seed_, kPromptKey, index, place));
     const Request& request = requests_[index];
     if (random.chance(0.1)) return request.themes[random.below(4)];
-    // The third power: prompts repeat common tokens, as text does.
+    // The third power prefers common tokens, which repeat as in text.
     const double u = random.unit();
     return static_cast<std::int32_t>(u * u * u * static_cast<double>(vocab_));
 }

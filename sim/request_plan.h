@@ -1,4 +1,4 @@
-// The requests of a run: what each asks is a function of the options and its index, never of timing.
+// The requests of a run: each is a function of the options and its index, never of timing.
 #pragma once
 
 #include <array>
@@ -15,7 +15,7 @@ namespace croupier::sim {
 constexpr std::uint32_t kMaxBiases = 16;
 constexpr std::uint32_t kMaxStops = 4;
 constexpr std::uint32_t kMaxListWords = 64;
-constexpr std::uint32_t kMostSiblings = 7;  // a request may be one child of several
+constexpr std::uint32_t kMostSiblings = 7;  // a request may be one of several children
 constexpr std::uint32_t kNeverPoisoned = UINT32_MAX;
 
 struct Request {
@@ -25,25 +25,25 @@ struct Request {
     bool masked = false;
     std::uint32_t poisoned_at = kNeverPoisoned;  // the position whose row holds a NaN
     double arrival_s = 0.0;
-    // Tokens that come back in its prompt and at the top of its rows, so that penalties and stops have work.
+    // Tokens that recur in its prompt and at the top of its rows, so that penalties and stops have an effect.
     std::array<std::int32_t, kThemes> themes{};
-    std::array<std::uint32_t, kThemes> theme_numbers{};  // among the tokens that a row can raise
+    std::array<std::uint32_t, kThemes> theme_numbers{};  // their indexes among the raised tokens
     std::vector<proto::TokenBias> bias;
     std::vector<std::int32_t> stop_ids;
     std::vector<std::int32_t> allowed_ids;
-    std::vector<std::int32_t> bad_words;     // each list's length, then its ids
-    std::vector<std::int32_t> dry_breakers;  // likewise
+    std::vector<std::int32_t> bad_words;     // for each list, its length and then its ids
+    std::vector<std::int32_t> dry_breakers;  // same format
 
-    // A row holds a NaN, or a mask may leave none of the allowed ids.
+    // A row holds a NaN, or a mask may exclude every allowed id.
     bool may_fail() const { return poisoned_at != kNeverPoisoned || (masked && !allowed_ids.empty()); }
     std::uint64_t uid() const { return std::uint64_t{index} + 1; }
-    // Whether `token` at `position` ends the request: what a scheduler knows when it has only the token.
+    // Whether `token` at `position` ends the request, judged by the token alone.
     bool ends_with(std::uint32_t position, std::int32_t token) const;
 };
 
 class RequestPlan {
   public:
-    // As many requests as it takes to fill `steps` microbatches, if all run to their max_tokens.
+    // Creates as many requests as fill `steps` microbatches if all run to their max_tokens.
     explicit RequestPlan(const SimOptions& options);
 
     std::uint32_t size() const { return static_cast<std::uint32_t>(requests_.size()); }

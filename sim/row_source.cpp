@@ -19,7 +19,7 @@ constexpr std::uint32_t kBaseRows = 32;
 constexpr std::uint32_t kChunk = 4096;
 constexpr double kBulkDeviation = 2.5;
 
-// A sum of four 16-bit uniforms: near enough to a bell, and exact integers, the same with every libm.
+// A sum of four 16-bit uniforms is nearly normal and exact, so it does not depend on libm.
 double bell_shaped(std::uint64_t bits) {
     double sum = 0.0;
     for (unsigned shift = 0; shift < 64; shift += 16) sum += static_cast<double>((bits >> shift) & 0xFFFFU);
@@ -63,7 +63,7 @@ void RowSource::generate_pool() {
     const std::uint32_t vocab = vocabulary_->geometry.vocab;
     pool_.resize(std::size_t{shape_.rows} * vocab * element_bytes_);
     for (std::uint32_t id = 0; id < vocab; ++id) {
-        // Common tokens come first in the hotness order, and in most tokenizers.
+        // Common tokens have low ranks, as in hotness orders and most tokenizers.
         const double level = -0.35 * std::log2(1.0 + vocabulary_->rank_of(id) / 1024.0);
         for (std::uint32_t row = 0; row < shape_.rows; ++row) {
             const double noise = kBulkDeviation * bell_shaped(key_of(shape_.seed, kPoolKey, row, id));
@@ -71,7 +71,7 @@ void RowSource::generate_pool() {
                       static_cast<float>(level + noise));
         }
     }
-    // A raised token's logit is its own feature's alone.
+    // A raised token's logit depends only on its own feature.
     for (std::uint32_t number = 0; number <= shape_.raised; ++number) {
         for (std::uint32_t row = 0; row < shape_.rows; ++row) {
             set_value(pool_.data() + std::size_t{row} * vocab * element_bytes_, raised_id(number), 0.0F);
@@ -84,7 +84,7 @@ void RowSource::load_pool(const SimOptions& options) {
     if (options.rows_vocab != 0 && options.rows_vocab != vocab) {
         throw std::runtime_error("--rows-vocab is " + std::to_string(options.rows_vocab) +
                                  " and --vocab is " + std::to_string(vocab) +
-                                 ": rows from a file need the two to be equal");
+                                 ": with rows from a file the two must be equal");
     }
     std::ifstream file(options.logits, std::ios::binary | std::ios::ate);
     if (!file) throw std::runtime_error("cannot read the rows in " + options.logits);
@@ -92,7 +92,7 @@ void RowSource::load_pool(const SimOptions& options) {
     const std::uint64_t row_bytes = std::uint64_t{vocab} * sizeof(std::uint16_t);
     if (bytes == 0 || bytes % row_bytes != 0) {
         throw std::runtime_error(options.logits + " has " + std::to_string(bytes) +
-                                 " bytes, which is no multiple of " + std::to_string(row_bytes) +
+                                 " bytes, which is not a multiple of " + std::to_string(row_bytes) +
                                  ", a bf16 row of " + std::to_string(vocab) + " entries");
     }
     shape_.rows = static_cast<std::uint32_t>(bytes / row_bytes);

@@ -12,20 +12,20 @@
 
 namespace croupier::sim {
 
-// Rows must be as cheap as a copy, or the simulated GPUs would take the cores from the samplers: a row is
-// cut together from chunks of a few base rows, made once, and a handful of its entries are set anew.
+// Rows must be as cheap as a copy, or the simulated GPUs would take CPU time from the samplers. So a row is
+// assembled from chunks of a few precomputed base rows, and a few entries are overwritten.
 class RowSource {
   public:
-    // Throws std::runtime_error when the file of rows cannot be used.
+    // Throws std::runtime_error if the file of rows cannot be used.
     RowSource(const SimOptions& options, const Vocabulary& vocabulary);
 
     // The logits of the ids first .. first + count - 1.
     void write(const Request& request, std::uint32_t position, std::int32_t previous, std::uint32_t first,
                std::uint32_t count, void* entries) const;
-    // One entry, as the session's element type.
+    // Sets one entry, in the session's element type.
     void set_value(std::byte* entries, std::uint32_t index, float value) const;
 
-    // The same model as an LM head's weights have it.
+    // The same model in the form of an LM head's weights.
     const ModelShape& shape() const { return shape_; }
     std::uint32_t raised_id(std::uint32_t number) const;
     const std::byte* base(std::uint32_t row, std::uint32_t id) const {

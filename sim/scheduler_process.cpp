@@ -18,7 +18,7 @@ namespace {
 constexpr std::uint32_t kLongestWaitMs = 1000;
 constexpr std::uint64_t kTruncateKey = 9;
 constexpr std::uint64_t kTruncateOneIn = 24;
-// More than what a sampler compares of a log that it has followed, less than the feedback that is kept.
+// Longer than the part of a log that a sampler compares, but shorter than the feedback that is kept.
 constexpr std::uint32_t kTruncateMost = 48;
 
 std::string decision_text(const croupier_decision& decision) {
@@ -33,11 +33,11 @@ Scheduler::Scheduler(World& world)
       ledger_(world.ledger),
       session_(open_session(world)),
       batches_(world.options.microbatches()),
-      places_(world.plan.size()) {
+      progress_(world.plan.size()) {
     auto segment = shm::Segment::attach(session_.segment_path(), shm::Access::read_only);
     if (!segment) throw std::runtime_error(segment.error().message);
     segment_ = std::make_unique<shm::Segment>(std::move(segment).value());
-    // From here on writers attach: steps in flight over a death may still want their logits.
+    // From here on writers can attach: steps still in flight after a death may need logits.
     ledger_.publish_segment(session_.segment_path());
 }
 
@@ -53,7 +53,7 @@ void Scheduler::run() {
         if (anything_in_flight()) {
             await_step();
         } else if (!submitted) {
-            // Nothing to serve before the next request comes: the arrival itself is the event.
+            // Idle until the next request arrives, so sleep until then.
             std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds_to_next_arrival()));
         }
     }
@@ -93,7 +93,7 @@ void Scheduler::fill(Microbatch& batch) {
 void Scheduler::admit(const Request& request) {
     const bool again = ledger_.count(request.index) > 0;
     if (again) ledger_.note_added_again(request.index);
-    places_[request.index].next = ledger_.count(request.index);
+    progress_[request.index].next = ledger_.count(request.index);
     session_.add(client_sequence(world_, request));
     ledger_.head().live.fetch_add(1, std::memory_order_relaxed);
     if (again) ledger_.head().readmitted.fetch_add(1, std::memory_order_relaxed);
@@ -106,19 +106,19 @@ bool Scheduler::submit(Microbatch& batch) {
     columns.reserve(batch.requests.size());
     for (const std::uint32_t index : batch.requests) {
         const Request& request = world_.plan[index];
-        const auto mask = world_.masks.row(request, places_[index].next);
+        const auto mask = world_.masks.row(request, progress_[index].next);
         columns.push_back({request.uid(), mask.empty() ? nullptr : mask.data()});
     }
     const std::uint64_t now = shm::monotonic_ns();
     const std::uint64_t step = session_.submit(columns);
-    for (const std::uint32_t index : batch.requests) ++places_[index].next;
+    for (const std::uint32_t index : batch.requests) ++progress_[index].next;
     batch.steps.push_back({step, batch.requests, now});
     next_step_ = step + 1;
     return true;
 }
 
 void Scheduler::await_step() {
-    // Short while a microbatch idles for want of requests, so that an arrival is served in time.
+    // Short while a microbatch waits for requests, so that an arrival is served in time.
     const bool idle =
         std::any_of(batches_.begin(), batches_.end(), [](const Microbatch& b) { return b.steps.empty(); });
     const std::uint32_t patience = idle ? std::max(1U, milliseconds_to_next_arrival()) : kLongestWaitMs;
@@ -129,7 +129,7 @@ void Scheduler::await_step() {
     });
     if (batch == batches_.end()) {
         throw std::runtime_error("step " + std::to_string(step->step) +
-                                 " was delivered, but it is not in flight");
+                                 " was delivered but is not in flight");
     }
     const StepInFlight sent = std::move(batch->steps.front());
     batch->steps.pop_front();
@@ -159,12 +159,12 @@ void Scheduler::deliver_step(const client::Step& step, const StepInFlight& sent)
 
 void Scheduler::check_void(const croupier_decision& decision, std::uint64_t step) const {
     const auto request = static_cast<std::uint32_t>(decision.uid - 1);
-    if (ledger_.ended(request) || step < places_.at(request).void_below) return;
+    if (ledger_.ended(request) || step < progress_.at(request).void_below) return;
     throw std::runtime_error("step " + std::to_string(step) +
-                             " has a void column of a sequence that goes on: " + decision_text(decision));
+                             " has a void column of a running sequence: " + decision_text(decision));
 }
 
-// Chosen by the run's seed; the tokens come again, and must be the same.
+// Truncations depend on the run's seed; the same tokens must be decided again.
 void Scheduler::truncate_some(const StepInFlight& sent) {
     LedgerHead& head = ledger_.head();
     for (const std::uint32_t request : sent.requests) {
@@ -177,14 +177,14 @@ void Scheduler::truncate_some(const StepInFlight& sent) {
         if (chance % kTruncateOneIn != 0 || outputs == 0) continue;
         const auto back = static_cast<std::uint32_t>(chance >> 32U) % std::min(outputs, kTruncateMost) + 1;
         session_.truncate(world_.plan[request].uid(), outputs - back);
-        places_[request] = {outputs - back, next_step_};
+        progress_[request] = {outputs - back, next_step_};
         head.truncated.fetch_add(1, std::memory_order_relaxed);
     }
 }
 
 void Scheduler::deliver(const croupier_decision& decision) {
     if (decision.uid == 0 || decision.uid > world_.plan.size()) {
-        throw std::runtime_error("a decision names the unknown sequence " + std::to_string(decision.uid));
+        throw std::runtime_error("a decision has an unknown sequence " + std::to_string(decision.uid));
     }
     const auto request = static_cast<std::uint32_t>(decision.uid - 1);
     LedgerEntry entry{decision.token, decision.logprob, decision.flags, decision.error, 0, 0};
@@ -194,27 +194,27 @@ void Scheduler::deliver(const croupier_decision& decision) {
         case Delivery::appended:
             return;
         case Delivery::repeated:
-            // After a truncate they are expected again.
+            // Repeated decisions are expected after a truncation.
             if (head.truncated.load(std::memory_order_relaxed) == 0)
                 head.duplicated.fetch_add(1, std::memory_order_relaxed);
             if (ledger_.entry(request, decision.position).token != decision.token) {
-                throw std::runtime_error(
-                    "delivered twice, with different tokens: " + decision_text(decision) + " after " +
-                    std::to_string(ledger_.entry(request, decision.position).token));
+                throw std::runtime_error("delivered twice with different tokens: " + decision_text(decision) +
+                                         " after " +
+                                         std::to_string(ledger_.entry(request, decision.position).token));
             }
             return;
         case Delivery::gap:
             head.gaps.fetch_add(1, std::memory_order_relaxed);
             throw std::runtime_error("a decision is missing: " + decision_text(decision) +
-                                     " came when the ledger had " + std::to_string(ledger_.count(request)) +
-                                     " tokens");
+                                     " arrived when the ledger had " +
+                                     std::to_string(ledger_.count(request)) + " tokens");
     }
 }
 
 void Scheduler::retire_ended(Microbatch& batch) {
     const auto ended = [&](std::uint32_t request) {
         if (!ledger_.ended(request)) return false;
-        places_[request].void_below = next_step_;
+        progress_[request].void_below = next_step_;
         session_.finish(world_.plan[request].uid());
         ledger_.head().live.fetch_sub(1, std::memory_order_relaxed);
         return true;
@@ -224,7 +224,7 @@ void Scheduler::retire_ended(Microbatch& batch) {
 }
 
 void Scheduler::note_latency(const StepInFlight& sent, const client::Step& step) {
-    // The slot stays as it is until a step that we submit ourselves reuses it.
+    // The slot is unchanged until this scheduler submits a step that reuses it.
     const auto& head = segment_->decision_head(segment_->slot_of(step.step));
     const std::uint64_t ready = head.logits_ready_ns.load(std::memory_order_relaxed);
     const std::uint64_t done = head.last_commit_ns.load(std::memory_order_relaxed);

@@ -1,4 +1,4 @@
-// The simulated engine's scheduler: continuous batching over a few microbatches in flight.
+// The simulated engine's scheduler: continuous batching with several microbatches in flight.
 #pragma once
 
 #include <cstdint>
@@ -14,13 +14,13 @@
 
 namespace croupier::sim {
 
-// Runs in a process of its own, which may be killed at any instruction: the next one opens the session again,
-// takes what is in flight, delivers from the sequences' logs what the ledger lacks, and goes on.
+// Runs in its own process, which may be killed at any instruction. Its successor reopens the session, takes
+// the steps in flight, delivers missing tokens from the sequences' logs, and continues.
 class Scheduler {
   public:
     explicit Scheduler(World& world);
 
-    // Until every request has ended. Throws std::exception with a text for the user.
+    // Returns when every request has ended. Throws std::exception with a message for the user.
     void run();
 
   private:
@@ -33,10 +33,10 @@ class Scheduler {
         std::vector<std::uint32_t> requests;
         std::deque<StepInFlight> steps;
     };
-    // How a request stands in the session.
-    struct Place {
-        std::uint32_t next = 0;        // the position that is submitted next
-        std::uint64_t void_below = 0;  // its columns in earlier steps bring no token
+    // The state of a request in the session.
+    struct Progress {
+        std::uint32_t next = 0;        // the next position to submit
+        std::uint64_t void_below = 0;  // its columns in steps before this one bring no token
     };
 
     void recover();
@@ -50,7 +50,7 @@ class Scheduler {
     std::uint32_t milliseconds_to_next_arrival() const;
     void await_step();
     void deliver_step(const client::Step& step, const StepInFlight& sent);
-    // A column that brings no token must have been made void.
+    // Throws unless the column was void.
     void check_void(const croupier_decision& decision, std::uint64_t step) const;
     void deliver(const croupier_decision& decision);
     void truncate_some(const StepInFlight& sent);
@@ -61,12 +61,12 @@ class Scheduler {
     Ledger& ledger_;
     client::Session session_;
     std::unique_ptr<shm::Segment> segment_;  // read only, for the time stamps of decisions
-    std::deque<std::uint32_t> waiting_;      // requests neither ended nor in the session, in their order
-    std::deque<std::uint32_t> orphans_;  // live in the session, in no microbatch since the scheduler's death
+    std::deque<std::uint32_t> waiting_;  // requests that have not ended and are not in the session, in order
+    std::deque<std::uint32_t> orphans_;  // live in the session, but in no microbatch since a scheduler died
     std::vector<Microbatch> batches_;
-    std::vector<Place> places_;      // by request
-    std::uint64_t next_step_ = 0;    // that is submitted
-    std::uint64_t truncations_ = 0;  // looks at whether to truncate
+    std::vector<Progress> progress_;  // by request
+    std::uint64_t next_step_ = 0;     // the next step to submit
+    std::uint64_t truncations_ = 0;   // number of truncation checks
 };
 
 }  // namespace croupier::sim

@@ -1,4 +1,4 @@
-// What a scheduler does before its first step: it finds out how far its predecessor came.
+// What a scheduler does before its first step: finds out how far its predecessor got.
 #include <stdexcept>
 #include <string>
 
@@ -7,11 +7,11 @@
 
 namespace croupier::sim {
 
-// The ledger and the segment together tell all, at whatever instruction the predecessor died:
+// The ledger and the segment show the state, at whatever instruction the predecessor died:
 //   step submitted, not taken      wait() delivers it
 //   step taken, not in the ledger  the sequences' logs have its tokens
-//   ended in the ledger, live      its finish() is made up for
-//   not ended and not live         it is added, with the output that the ledger has
+//   ended in the ledger, live      finish() is called now
+//   not ended and not live         it is added with its output in the ledger
 void Scheduler::recover() {
     ledger_.recount();
     std::vector<bool> live(world_.plan.size(), false);
@@ -29,7 +29,7 @@ void Scheduler::take_over_steps_in_flight() {
     while (session_.in_flight() > 0) {
         const auto step = wait_step(session_, 1000);
         if (!step) continue;
-        // What is void of its sequences that go on comes again.
+        // Void columns of running sequences will be decided again.
         for (const croupier_decision& decision : step->decisions)
             if (decision.error != CROUPIER_DECISION_VOID) deliver(decision);
         ledger_.head().steps.fetch_add(1, std::memory_order_relaxed);
@@ -41,7 +41,7 @@ void Scheduler::take_over_sequences(std::vector<bool>& live) {
     for (const std::uint64_t uid : session_.live()) {
         if (uid == 0 || uid > world_.plan.size()) {
             throw std::runtime_error("the session holds a sequence " + std::to_string(uid) +
-                                     " that is none of ours");
+                                     " that belongs to no request");
         }
         const auto request = static_cast<std::uint32_t>(uid - 1);
         live[request] = true;
@@ -49,15 +49,15 @@ void Scheduler::take_over_sequences(std::vector<bool>& live) {
         if (ledger_.ended(request)) {
             session_.finish(uid);
         } else {
-            // It may have been cut back to less than the ledger has.
-            places_[request].next = static_cast<std::uint32_t>(session_.output(uid).size());
+            // It may have been truncated to less than the ledger has.
+            progress_[request].next = static_cast<std::uint32_t>(session_.output(uid).size());
             orphans_.push_back(request);
         }
     }
 }
 
-// A sequence is submitted again only when its last token is in the ledger: what its log has more belongs to
-// a step that was taken, and to no step in flight.
+// A sequence is submitted again only when its last token is in the ledger, so further tokens in its log
+// belong to a step that was taken and is no longer in flight.
 void Scheduler::deliver_from_log(const Request& request) {
     const std::vector<std::int32_t> output = session_.output(request.uid());
     for (std::uint32_t position = ledger_.count(request.index); position < output.size(); ++position) {
@@ -67,7 +67,7 @@ void Scheduler::deliver_from_log(const Request& request) {
         entry.from_log = 1;
         if (ledger_.append(request.index, position, entry) != Delivery::appended) {
             throw std::runtime_error("the log of request " + std::to_string(request.index) +
-                                     " goes on after its end, at position " + std::to_string(position));
+                                     " continues after its end, at position " + std::to_string(position));
         }
         ledger_.head().recovered.fetch_add(1, std::memory_order_relaxed);
     }

@@ -9,18 +9,18 @@
 namespace croupier::sim {
 namespace {
 
-// As a shell tells that a signal ended a program.
+// The exit code by which shells report a program ended by SIGINT.
 constexpr int kInterrupted = 128 + SIGINT;
 
-// How it ended comes first; what it did before that only where it did something.
+// The reason for a failure comes first; the summary follows only if there are tokens.
 void print(const Report& report, const World& world) {
     if (report.only_interrupted()) {
         std::cout << interruption_text(report);
         return;
     }
-    if (!report.sound()) std::cerr << "croupier sim: run failed: " << failure_text(report) << std::endl;
+    if (!report.passed()) std::cerr << "croupier sim: run failed: " << failure_text(report) << std::endl;
     if (report.tokens > 0) std::cout << to_text(report, world);
-    if (report.sound() && world.options.demo) std::cout << next_commands();
+    if (report.passed() && world.options.demo) std::cout << next_commands();
 }
 
 }  // namespace
@@ -38,7 +38,7 @@ int run_sim(const SimOptions& options) {
         }
         std::cout << std::flush;
         if (report.only_interrupted()) return kInterrupted;
-        return report.sound() ? 0 : 1;
+        return report.passed() ? 0 : 1;
     } catch (const std::exception& failure) {
         std::cerr << "croupier sim: " << failure.what() << "\n";
         return 1;

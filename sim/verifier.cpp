@@ -15,8 +15,8 @@
 namespace croupier::sim {
 namespace {
 
-// One column alone, of one rank, in wide tiles, its blocks by their ids: as far from the segment's layout as
-// a valid layout can be.
+// A single column of one rank, in wide tiles, with blocks ordered by id: as different from the segment's
+// layout as possible.
 constexpr std::uint32_t kTile = 1024;
 constexpr std::chrono::milliseconds kLook{200};
 
@@ -29,7 +29,7 @@ std::string text_of(std::int32_t token, float logprob, unsigned flags, unsigned 
 
 bool same(const LedgerEntry& entry, const proto::Decision& decision) {
     if (entry.token != decision.token) return false;
-    // A scheduler that was killed took the rest of the decision with it; its end must still be right.
+    // Only the token survived a killed scheduler; whether it ends the request must still be correct.
     if (entry.from_log != 0) return (entry.last != 0) == ((decision.flags & proto::kStoppedMask) != 0);
     return entry.flags == decision.flags && entry.error == static_cast<std::uint16_t>(decision.error) &&
            sampler::logprobs_agree(entry.logprob, decision.logprob);
@@ -80,7 +80,8 @@ void Verifier::verify(const Request& request) {
     for (std::uint32_t i = 0; i < count; ++i) output_.push_back(world_.ledger.entry(request.index, i).token);
     LedgerHead& head = world_.ledger.head();
     for (std::uint32_t position = 0; position < count; ++position) {
-        // What mirostat and adaptive-p carry dies with the session; a sequence added again begins without.
+        // The feedback of mirostat and adaptive-p is lost with the session, so a sequence added again starts
+        // without it.
         if (world_.ledger.entry(request.index, position).anew != 0) feedback_ = {};
         const proto::Decision expected = decide_again(request, position);
         if (same(world_.ledger.entry(request.index, position), expected)) {
@@ -107,13 +108,13 @@ void Verifier::note_mismatch(const Request& request, std::uint32_t position,
 void run_verifier(World& world) {
     sched_param idle{};
     ::sched_setscheduler(0, SCHED_IDLE, &idle);
-    // The reference makes and drops vectors of the vocabulary's size: given back to the kernel each time,
-    // half of its time would be page faults.
+    // The reference allocates and frees large vectors. Keep that memory: returning it to the kernel each time
+    // would cost half of the run time in page faults.
     ::mallopt(M_MMAP_THRESHOLD, 1 << 30);
     ::mallopt(M_TRIM_THRESHOLD, 1 << 30);
     Verifier verifier(world);
     LedgerHead& head = world.ledger.head();
-    std::uint32_t done_below = 0;  // requests below it are claimed by one verifier or another
+    std::uint32_t done_below = 0;  // all requests below it are claimed by some verifier
     std::vector<bool> claimed(world.plan.size(), false);
     while (world.options.verification == Verification::after &&
            head.served.load(std::memory_order_acquire) == 0) {

@@ -1,4 +1,4 @@
-// Decides everything again, with the reference and rows of another layout, and compares.
+// Repeats every decision with the reference and another row layout, and compares.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@ class Verifier {
   public:
     explicit Verifier(const World& world);
 
-    // One request that has ended; the ledger's counters tell what came of it.
+    // Verifies a request that has ended; the result goes to the ledger's counters.
     void verify(const Request& request);
 
   private:
@@ -26,10 +26,10 @@ class Verifier {
     std::vector<std::byte> row_;
     std::vector<std::int32_t> prompt_;
     std::vector<std::int32_t> output_;
-    proto::Feedback feedback_;  // that the position before left
+    proto::Feedback feedback_;  // left by the previous position
 };
 
-// Runs in a process of its own until every request is verified; while requests are served, only on idle
+// Runs in its own process until every request is verified. While requests are served, it uses only idle
 // cores.
 void run_verifier(World& world);
 

@@ -27,12 +27,12 @@ proto::Geometry make_geometry(const SimOptions& options, const RequestPlan& plan
     geometry.tp = options.tp;
     geometry.max_batch = options.batch;
     geometry.slots = options.steps_in_flight();
-    // As the plugin's engines: who still reads a step's tokens does so when the next one is submitted.
+    // As in the vLLM plugin: the tokens of a step may still be read when the next one is submitted.
     constexpr std::uint32_t kLeastOnGpu = 3;
     if (options.on_gpu) geometry.slots = std::max(geometry.slots, kLeastOnGpu);
     geometry.dtype = options.dtype;
     geometry.tile = options.tile;
-    // Those that have ended keep their slots until their steps in flight are done with.
+    // Ended sequences keep their slots until their steps in flight are finished.
     geometry.max_sequences = (options.ahead > 1 ? 2 : 1) * options.batch * options.microbatches();
     geometry.max_length = plan.longest() + 1;
     geometry.max_bias = kMaxBiases;
@@ -41,13 +41,8 @@ proto::Geometry make_geometry(const SimOptions& options, const RequestPlan& plan
     geometry.mask_rows = options.mix == SimMix::mixed || options.masked ? options.batch : 0;
     geometry.has_order = options.hotness_order ? 1 : 0;
     geometry.has_summaries = options.summaries ? 1 : 0;
-    const Transport transport = options.transport;
-    const bool agreed = transport == Transport::lean || transport == Transport::by_device;
-    geometry.lean_blocks = agreed ? proto::kUsualLeanBlocks : 0;
-    geometry.lean_of_devices = transport == Transport::by_device ? 1 : 0;
+    geometry.lean_blocks = options.transport == Transport::lean ? proto::kUsualLeanBlocks : 0;
     proto::fill_even_shards(geometry);
-    if (transport == Transport::automatic)
-        geometry.offered_lean_blocks = proto::offered_lean_blocks_of(geometry);
     return geometry;
 }
 

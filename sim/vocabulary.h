@@ -1,4 +1,4 @@
-// How the simulated model's vocabulary is cut among the ranks and in which order each writes it.
+// How the vocabulary is split among the ranks, and the order in which they write it.
 #pragma once
 
 #include <cstdint>
@@ -14,13 +14,13 @@ struct Vocabulary {
     proto::Geometry geometry;          // of the session that the engine opens
     std::vector<std::uint32_t> order;  // all blocks, hottest first; empty: identity
 
-    // How many ids are more common.
+    // The number of ids that are more common.
     std::uint32_t rank_of(std::uint32_t id) const {
         const std::uint32_t block = id / proto::kBlockIds;
         return (places.empty() ? block : places[block]) * proto::kBlockIds + id % proto::kBlockIds;
     }
 
-    std::vector<std::uint32_t> places;  // of each block in the order
+    std::vector<std::uint32_t> places;  // the place of each block in the order
 };
 
 Vocabulary make_vocabulary(const SimOptions& options, const RequestPlan& plan);

@@ -1,4 +1,4 @@
-// What all processes of a run share: made once before the first fork, and only the ledger changes.
+// What all processes of a run share. Created before the first fork; only the ledger changes afterwards.
 #pragma once
 
 #include <string>
@@ -23,7 +23,7 @@ struct World {
     World(const World&) = delete;
     World& operator=(const World&) = delete;
 
-    // The token before `position`, on which its row depends.
+    // The token before `position`; the row depends on it.
     std::int32_t previous_token(const Request& request, std::uint32_t position) const {
         if (position > 0) return ledger.entry(request.index, position - 1).token;
         return plan.prompt_token(request.index, request.prompt_length - 1);

@@ -7,36 +7,36 @@
 #include <thread>
 #include <vector>
 
-#include "gpu_writer/host_writer.h"
+#include "gpu_writer/rank_writer.h"
 #include "proto/philox.h"
+#include "shm/column_due.h"
 #include "shm/futex.h"
-#include "shm/sequence_turn.h"
 
 namespace croupier::sim {
 namespace {
 
-using gpu_writer::HostWriter;
+using gpu_writer::RankWriter;
 using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds kLook{100};
 constexpr std::chrono::seconds kAttachPatience{30};
 
-// The session may be another's for as long as the kernel takes to release a lock.
-std::optional<HostWriter> attach(const World& world, std::uint32_t rank) {
+// The rank may stay locked until the kernel has cleaned up a killed writer.
+std::optional<RankWriter> attach(const World& world, std::uint32_t rank) {
     const auto deadline = Clock::now() + kAttachPatience;
     while (!writer_served(world)) {
         const std::string path = await_segment(world);
         if (path.empty()) continue;
-        auto writer = HostWriter::attach(path, rank);
+        auto writer = RankWriter::attach(path, rank);
         if (writer) return std::move(writer).value();
         if (Clock::now() > deadline) throw std::runtime_error(writer.error().message);
     }
     return std::nullopt;
 }
 
-class RankWriter {
+class WriterLoop {
   public:
-    RankWriter(const World& world, HostWriter writer)
+    WriterLoop(const World& world, RankWriter writer)
         : world_(world), writer_(std::move(writer)), shard_(writer_.geometry().shards[writer_.rank()]) {
         const std::size_t row_bytes =
             std::size_t{shard_.count} * proto::element_bytes(writer_.geometry().dtype);
@@ -56,7 +56,7 @@ class RankWriter {
     }
 
   private:
-    // False: the session is over for this writer, which is to attach again.
+    // Returns false if the writer must attach again.
     bool make_rows(std::uint64_t step) {
         const auto columns = writer_.columns(step);
         pointers_.clear();
@@ -72,9 +72,9 @@ class RankWriter {
         return true;
     }
 
-    // An engine's next forward pass begins with the token; here it waits until that is decided. Nothing:
-    // nobody decides it while this writer is attached. While both daemon and scheduler are dead the step
-    // still is in flight, and a row that began with another token would be taken for its own.
+    // Waits for the token with which the next forward pass begins. Returns nothing if it is not decided while
+    // this writer is attached. It must not guess: with daemon and scheduler dead the step is still in flight,
+    // and a row for another token would be used.
     std::optional<std::int32_t> token_before(std::uint64_t step, const proto::ScheduleColumn& column,
                                              const Request& request) {
         if (column.after_steps == 0) return world_.previous_token(request, column.position);
@@ -82,17 +82,17 @@ class RankWriter {
         const auto& bell = segment.header().decided_bell;
         while (true) {
             const std::uint32_t seen = bell.load(std::memory_order_acquire);
-            const shm::Turn turn = shm::turn_of(segment, step, column).turn;
+            const shm::Due due = shm::due_of(segment, step, column).due;
             const std::int32_t* log = segment.token_log(column.sequence_slot);
-            if (turn == shm::Turn::now) return log[request.prompt_length + column.position - 1];
-            // Nobody reads the row of a void column.
-            if (turn != shm::Turn::later) return 0;
+            if (due == shm::Due::now) return log[request.prompt_length + column.position - 1];
+            // The row of a void column is not read.
+            if (due != shm::Due::later) return 0;
             if (!writer_.session_open()) return std::nullopt;
             shm::futex_wait(bell, seen, std::chrono::milliseconds(1));
         }
     }
 
-    // The forward pass that is imitated: a step takes all stages, and one leaves the pipeline every stage.
+    // The simulated forward pass: a step passes all stages, and one step leaves the pipeline per stage.
     void await_stage(Clock::time_point seen) {
         const auto stage = std::chrono::duration_cast<Clock::duration>(
             std::chrono::duration<double, std::milli>(world_.options.stage_ms));
@@ -102,8 +102,8 @@ class RankWriter {
 
     void publish(std::uint64_t step) {
         if (world_.options.randoms_in_ring && writer_.rank() == 0) supply_randoms(step);
-        // Refused when this rank was fenced meanwhile: serve() sees it, and the rank attaches again. Also
-        // when all columns became void during the stage, and the step is over: nobody wants its rows.
+        // Refused if this rank was fenced meanwhile (serve() then attaches again), or if all columns became
+        // void and the step is over.
         (void)writer_.send(step, pointers_);
         if (writer_.rank() == 0) world_.ledger.head().wishes = wishes_of(writer_.segment());
     }
@@ -124,7 +124,7 @@ class RankWriter {
     }
 
     const World& world_;
-    HostWriter writer_;
+    RankWriter writer_;
     proto::RankShard shard_;
     std::size_t row_bytes_ = 0;
     std::vector<std::byte> rows_;
@@ -145,13 +145,13 @@ bool writer_served(const World& world) {
 std::string await_segment(const World& world) {
     const std::uint32_t bell = world.ledger.head().bell.load(std::memory_order_acquire);
     std::string path = world.ledger.segment_path();
-    // Known already: the caller comes again because its rank is still another's.
+    // The path is known: the caller retries because its rank is still locked.
     shm::futex_wait(world.ledger.head().bell, bell, path.empty() ? kLook : std::chrono::milliseconds(2));
     return path.empty() ? world.ledger.segment_path() : path;
 }
 
 void run_writer(const World& world, std::uint32_t rank) {
-    while (auto writer = attach(world, rank)) RankWriter(world, std::move(*writer)).serve();
+    while (auto writer = attach(world, rank)) WriterLoop(world, std::move(*writer)).serve();
 }
 
 }  // namespace croupier::sim

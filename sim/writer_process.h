@@ -1,4 +1,4 @@
-// One rank of the simulated engine's last pipeline stage: writes its slice of every step's logits.
+// One rank of the simulated engine's last pipeline stage, which writes its slice of every step's logits.
 #pragma once
 
 #include <cstdint>
@@ -9,14 +9,14 @@
 
 namespace croupier::sim {
 
-// Each runs in a process of its own until every request is served; may be killed at any instruction.
+// Each runs in its own process until every request is served, and may be killed at any instruction.
 void run_writer(const World& world, std::uint32_t rank);
 void run_gpu_writer(const World& world, std::uint32_t rank);
 
-// How often samplers asked for more of a row than was sent.
+// The number of requests by samplers for more blocks of a row.
 std::uint64_t wishes_of(const shm::Segment& segment);
 bool writer_served(const World& world);
-// The segment's path; empty when there was none within a moment: the session may not be there yet.
+// Waits a moment for the segment's path; empty if the session does not exist yet.
 std::string await_segment(const World& world);
 
 }  // namespace croupier::sim

@@ -18,7 +18,7 @@ constexpr int kCannotExecute = 127;
 
 void die_with_parent(pid_t parent, int signal) {
     ::prctl(PR_SET_PDEATHSIG, signal);
-    // It may have died between the fork and the line above.
+    // The parent may have died between the fork and the line above.
     if (::getppid() != parent) ::_exit(1);
 }
 
@@ -44,7 +44,7 @@ ChildProcess ChildProcess::run(const std::function<void()>& body,
     const pid_t pid = fork_or_throw();
     if (pid > 0) return ChildProcess(pid);
     die_with_parent(parent, SIGKILL);
-    std::signal(SIGINT, SIG_IGN);  // Ctrl-C reaches the whole group; the orchestrator ends the run in order
+    std::signal(SIGINT, SIG_IGN);  // Ctrl-C reaches the whole group; the orchestrator shuts the run down
     std::signal(SIGTERM, SIG_DFL);
     try {
         body();
@@ -52,7 +52,7 @@ ChildProcess ChildProcess::run(const std::function<void()>& body,
         on_failure(failure.what());
         ::_exit(1);
     }
-    // Not exit(): the parent's buffered output is the parent's to write.
+    // _exit(), because exit() would write the parent's buffered output again.
     ::_exit(0);
 }
 
@@ -66,7 +66,7 @@ ChildProcess ChildProcess::execute(const std::vector<std::string>& arguments, co
     const pid_t pid = fork_or_throw();
     if (pid > 0) return ChildProcess(pid);
     die_with_parent(parent, death_signal);
-    ::setpgid(0, 0);  // Ctrl-C is for the orchestrator, which stops the daemon when the engine is gone
+    ::setpgid(0, 0);  // only the orchestrator gets Ctrl-C; it stops the daemon after the engine
     const int output = ::open(output_path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
     if (output >= 0) {
         ::dup2(output, STDOUT_FILENO);

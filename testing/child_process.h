@@ -1,4 +1,4 @@
-// A child that cannot outlive its parent, and that is reaped without being waited for.
+// A child process that cannot outlive its parent.
 #pragma once
 
 #include <sys/types.h>
@@ -11,11 +11,11 @@
 namespace croupier::testing {
 
 struct ChildEnd {
-    int exit_code = -1;  // -1: a signal ended it
-    int signal = 0;      // not 0: killed by it
+    int exit_code = -1;  // -1 if a signal ended it
+    int signal = 0;      // the signal that killed it, or 0
 };
 
-// A program that ended: its exit status (-1: a signal) and what it said on both outputs.
+// A program that ended: its exit status (-1 if by a signal) and its output on both streams.
 struct Ended {
     int status = -1;
     std::string output;
@@ -25,15 +25,15 @@ class ChildProcess {
   public:
     ChildProcess() = default;
     // All throw std::system_error.
-    // `body` runs in a forked child and returns its exit code. It must open its own segments: an inherited
-    // descriptor shares its parent's locks.
+    // Runs `body` in a forked child; it returns the exit code. It must open its own segments, because an
+    // inherited descriptor shares the parent's locks.
     static ChildProcess start(const std::function<int()>& body);
-    // As part of a run from a terminal, where Ctrl-C is the parent's: what `body` throws is handed to
+    // Like start(), but ignores Ctrl-C, which the parent handles. Passes the message of an exception to
     // `on_failure`.
     static ChildProcess run(const std::function<void()>& body,
                             const std::function<void(const std::string&)>& on_failure);
-    // Both outputs are appended to a file. `death_signal` is sent when the parent dies: by SIGTERM a daemon
-    // removes its files.
+    // Appends both output streams to a file. Sends `death_signal` when the parent dies; after SIGTERM a
+    // daemon removes its files.
     static ChildProcess execute(const std::vector<std::string>& arguments, const std::string& output_path,
                                 int death_signal);
 
@@ -45,11 +45,11 @@ class ChildProcess {
     bool running() const { return pid_ > 0; }
     void send(int signal) const;
     void kill_and_reap();
-    // How it ended, once; nothing while it runs or when it never did.
+    // How it ended, reported once; nothing while it runs or if it was never started.
     std::optional<ChildEnd> poll();
-    // The exit code; -1 when a signal ended it.
+    // The exit code; -1 if a signal ended it.
     int wait();
-    // Returns when the child has stopped itself.
+    // Returns when the child has been stopped by a signal.
     bool wait_until_stopped() const;
 
   private:

@@ -1,4 +1,4 @@
-// One decision by the fast path, from a state of its own.
+// One decision by the fast code, with a new state.
 #pragma once
 
 #include "sampler/decide.h"

@@ -9,8 +9,8 @@ namespace croupier::testing {
 std::optional<std::string> text_of(const std::string& path) {
     std::ifstream file(path, std::ios::binary);
     if (!file) return std::nullopt;
-    // A folder can be opened, and a disk can fail: an iterator says so by an exception, whatever the stream's
-    // mask of exceptions is.
+    // A folder can be opened and a disk can fail: the iterator then throws, whatever the stream's exception
+    // mask is.
     try {
         return std::string(std::istreambuf_iterator<char>(file), {});
     } catch (const std::ios_base::failure&) {

@@ -1,4 +1,4 @@
-// What stands in a file.
+// Reads a file.
 #pragma once
 
 #include <optional>
@@ -6,7 +6,7 @@
 
 namespace croupier::testing {
 
-// Whole, byte for byte; nothing where it cannot be read.
+// The whole contents; nothing if the file cannot be read.
 std::optional<std::string> text_of(const std::string& path);
 
 }  // namespace croupier::testing

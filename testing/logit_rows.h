@@ -1,4 +1,4 @@
-// Rows and orders for the commands that read them from files.
+// Rows and orders for commands that read them from files.
 #pragma once
 
 #include <cstdint>
@@ -6,10 +6,10 @@
 
 namespace croupier::testing {
 
-// bf16 rows that fall from id to id, with some noise: ascending ids are their hotness order.
+// bf16 rows that decrease with the id, with some noise, so that ascending ids are their hotness order.
 std::string bf16_rows(std::uint32_t vocab, std::uint32_t rows);
 std::string identity_order(std::uint32_t vocab);
-// The mean over the rows of what the first ids weigh, by a plain softmax.
+// The mean probability mass of the first ids over the rows, by a plain softmax.
 double mass_of_first(std::uint32_t vocab, std::uint32_t rows, std::uint32_t first, double temperature);
 
 }  // namespace croupier::testing

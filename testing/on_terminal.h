@@ -1,4 +1,4 @@
-// The command `croupier`, or a program beside it, with a terminal around it.
+// Runs `croupier`, or a program in the same folder, in a pseudo-terminal.
 #pragma once
 
 #include <poll.h>
@@ -45,7 +45,8 @@ class OnTerminal {
         ::close(terminal_);
     }
 
-    // False: it did not come within twenty seconds without output. What came before it is gone then.
+    // Waits for the text and discards the output before it. Returns false after twenty seconds without
+    // output.
     bool shows(const std::string& text) {
         while (true) {
             const auto found = seen_.find(text);
@@ -56,7 +57,7 @@ class OnTerminal {
             if (!read_more()) return false;
         }
     }
-    // All that is left to come until its end.
+    // The remaining output until the program ends.
     std::string rest() {
         while (read_more()) {
         }

@@ -31,14 +31,14 @@ std::string find_executable(const std::string& wanted) {
     const fs::path path =
         wanted.empty() ? fs::read_symlink("/proc/self/exe").parent_path() / "croupierd" : fs::path(wanted);
     if (::access(path.c_str(), X_OK) == 0) return path.string();
-    throw std::runtime_error("there is no daemon to start at " + path.string() +
-                             "; name it with --croupierd, or use a running one with --endpoint");
+    throw std::runtime_error("cannot find the daemon at " + path.string() +
+                             "; give its path with --croupierd, or a running daemon with --endpoint");
 }
 
 std::string make_directory() {
     std::string path = (fs::temp_directory_path() / "croupier-XXXXXX").string();
     if (::mkdtemp(path.data()) == nullptr) {
-        throw std::system_error(errno, std::generic_category(), "cannot make a directory like " + path);
+        throw std::system_error(errno, std::generic_category(), "cannot create a directory like " + path);
     }
     return path;
 }
@@ -101,9 +101,9 @@ void OwnDaemon::await_ready() {
     const auto deadline = std::chrono::steady_clock::now() + kStartPatience;
     while (!every_sampler_runs(options_.shm_dir, options_.instance, process_.pid())) {
         if (const auto end = process_.poll())
-            throw std::runtime_error("croupierd ended at its start: " + last_error(*end));
+            throw std::runtime_error("croupierd failed to start: " + last_error(*end));
         if (std::chrono::steady_clock::now() > deadline)
-            throw std::runtime_error("croupierd is not ready in time:\n" + end_of_log());
+            throw std::runtime_error("croupierd was not ready in time:\n" + end_of_log());
         std::this_thread::sleep_for(std::chrono::milliseconds(2));
     }
 }
@@ -147,17 +147,17 @@ std::string OwnDaemon::last_error(const ChildEnd& end) const {
     }
     if (!found.empty()) return found;
     return "exit code " + std::to_string(end.exit_code) + ", signal " + std::to_string(end.signal) +
-           "; the end of its log:\n" + end_of_log();
+           "; end of its log:\n" + end_of_log();
 }
 
 std::size_t files_of_instance(const std::string& directory, const std::string& instance) {
     const std::string prefix = "croupier-" + instance;
     std::size_t count = 0;
-    // A daemon that could not start has made no folder, and the last one that was there has taken it away.
+    // The folder is missing if the daemon could not start or has removed it.
     std::error_code none;
     for (const auto& file : fs::directory_iterator(directory, none)) {
         const std::string name = file.path().filename().string();
-        // What follows must end the instance's name: "sim-12" is not "sim-123".
+        // The instance's name must end here: "sim-12" is not "sim-123".
         const bool ours = name.starts_with(prefix) && name.size() > prefix.size() &&
                           (name[prefix.size()] == '-' || name[prefix.size()] == '.');
         count += ours ? 1 : 0;

@@ -1,4 +1,4 @@
-// A directory in shared memory that goes away with its test, and a session's files as a daemon makes them.
+// A temporary directory in shared memory, and the files of a session as a daemon creates them.
 #pragma once
 
 #include <stdlib.h>
@@ -16,7 +16,7 @@ class ShmDirectory {
   public:
     ShmDirectory() {
         char name[] = "/dev/shm/croupier-test-XXXXXX";
-        if (::mkdtemp(name) == nullptr) throw std::runtime_error("no directory in /dev/shm");
+        if (::mkdtemp(name) == nullptr) throw std::runtime_error("cannot create a directory in /dev/shm");
         path_ = name;
     }
     ShmDirectory(const ShmDirectory&) = delete;

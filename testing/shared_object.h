@@ -1,4 +1,4 @@
-// Memory that a test and the processes that it forks see alike.
+// Memory shared by a test and the processes that it forks.
 #pragma once
 
 #include <sys/mman.h>

@@ -45,8 +45,6 @@ SmallEngine::SmallEngine(const std::string& endpoint, const std::string& name, c
     options.randoms_supplied = shape.randoms_supplied ? 1 : 0;
     options.summaries = shape.summaries ? 1 : 0;
     if (shape.lean) options.transport = CROUPIER_TRANSPORT_LEAN;
-    if (shape.by_device) options.transport = CROUPIER_TRANSPORT_BY_DEVICE;
-    if (shape.rows) options.transport = CROUPIER_TRANSPORT_ROWS;
     options.max_logprobs = shape.max_logprobs;
     options.max_support = shape.max_support;
     options.takeover = shape.takeover ? 1 : 0;
@@ -69,18 +67,10 @@ SmallEngine::SmallEngine(const std::string& endpoint, const std::string& name, c
 void SmallEngine::attach_writers() {
     writers_.clear();
     for (std::uint32_t rank = 0; rank < shape_.tp; ++rank) {
-        auto writer = gpu_writer::HostWriter::attach(session_->segment_path(), rank);
+        auto writer = gpu_writer::RankWriter::attach(session_->segment_path(), rank);
         if (!writer) throw std::runtime_error(writer.error().message);
-        writers_.push_back(std::make_unique<gpu_writer::HostWriter>(std::move(writer).value()));
+        writers_.push_back(std::make_unique<gpu_writer::RankWriter>(std::move(writer).value()));
     }
-}
-
-void SmallEngine::send_lean(std::uint32_t rank, bool lean) {
-    writers_[rank]->set_format(lean ? proto::SliceFormat::lean : proto::SliceFormat::full_tiles);
-}
-
-void SmallEngine::begin(std::uint32_t rank, std::uint64_t step) {
-    need(writers_[rank]->publisher().begin(step, writers_[rank]->format()));
 }
 
 std::vector<float> SmallEngine::row(std::uint32_t vocab, std::uint64_t uid, std::uint32_t position) {
@@ -178,7 +168,7 @@ std::uint32_t SmallEngine::random(std::uint64_t uid, std::uint32_t position) con
     return proto::random_at(asked.params.seed, index, asked.params.child, 0);
 }
 
-std::vector<std::vector<std::uint16_t>> SmallEngine::rows_of(const gpu_writer::HostWriter& writer,
+std::vector<std::vector<std::uint16_t>> SmallEngine::rows_of(const gpu_writer::RankWriter& writer,
                                                              std::uint64_t step) const {
     std::vector<std::vector<std::uint16_t>> rows;
     const proto::RankShard& shard = geometry_.shards[writer.rank()];
@@ -187,13 +177,13 @@ std::vector<std::vector<std::uint16_t>> SmallEngine::rows_of(const gpu_writer::H
     return rows;
 }
 
-void SmallEngine::write_slices(gpu_writer::HostWriter& writer, std::uint64_t step) const {
+void SmallEngine::write_slices(gpu_writer::RankWriter& writer, std::uint64_t step) const {
     const auto rows = rows_of(writer, step);
     for (std::uint32_t column = 0; column < rows.size(); ++column)
         writer.write_column(step, column, rows[column].data());
 }
 
-void SmallEngine::write_randoms(gpu_writer::HostWriter& writer, std::uint64_t step) {
+void SmallEngine::write_randoms(gpu_writer::RankWriter& writer, std::uint64_t step) {
     const auto columns = writer.columns(step);
     for (std::uint32_t column = 0; column < columns.size(); ++column) {
         const proto::ScheduleColumn asked = columns[column];
@@ -202,9 +192,9 @@ void SmallEngine::write_randoms(gpu_writer::HostWriter& writer, std::uint64_t st
     need(writer.publish_randoms(step));
 }
 
-void SmallEngine::write_whole(gpu_writer::HostWriter& writer, std::uint64_t step) {
+void SmallEngine::write_whole(gpu_writer::RankWriter& writer, std::uint64_t step) {
     if (shape_.randoms_supplied && writer.rank() == 0) write_randoms(writer, step);
-    if (!writer.sends_lean()) {
+    if (!writer.geometry().is_lean()) {
         write_slices(writer, step);
         need(writer.publish_all(step));
         return;

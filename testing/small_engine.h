@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "croupier/client.hpp"
-#include "gpu_writer/host_writer.h"
+#include "gpu_writer/rank_writer.h"
 #include "proto/geometry.h"
 #include "sampler/reference/decide.h"
 
@@ -28,9 +28,7 @@ struct EngineShape {
     std::uint8_t rng = CROUPIER_RNG_RACE;
     bool randoms_supplied = false;  // by rank 0's writer
     bool summaries = false;         // its writers give the tiles' maxima too
-    bool lean = false;              // its writers send lean steps
-    bool by_device = false;         // or those that send_lean() names
-    bool rows = false;              // it says so, as libraries did that knew nothing else
+    bool lean = false;              // its transport
     bool halves = false;            // each rank publishes half of its tiles while the next one writes
     bool decisions_over_zmq = false;
     std::uint32_t max_logprobs = 0;
@@ -91,10 +89,6 @@ class SmallEngine {
     // Of the steps that this engine collected, by sequence.
     const std::map<std::uint64_t, std::vector<croupier_decision>>& decisions() const { return decisions_; }
     void attach_writers();
-    // As a GPU's writer may where the session offers it: until it is attached anew.
-    void send_lean(std::uint32_t rank, bool lean);
-    // Says how the rank's slice of the step will be sent, and lays nothing.
-    void begin(std::uint32_t rank, std::uint64_t step);
     void detach_writers() { writers_.clear(); }
 
     // The logits of a sequence at a position: a pure function, by token id; exact in bfloat16.
@@ -104,11 +98,11 @@ class SmallEngine {
 
   private:
     void check(const client::Step& step);
-    std::vector<std::vector<std::uint16_t>> rows_of(const gpu_writer::HostWriter& writer,
+    std::vector<std::vector<std::uint16_t>> rows_of(const gpu_writer::RankWriter& writer,
                                                     std::uint64_t step) const;
-    void write_whole(gpu_writer::HostWriter& writer, std::uint64_t step);
-    void write_slices(gpu_writer::HostWriter& writer, std::uint64_t step) const;
-    void write_randoms(gpu_writer::HostWriter& writer, std::uint64_t step);
+    void write_whole(gpu_writer::RankWriter& writer, std::uint64_t step);
+    void write_slices(gpu_writer::RankWriter& writer, std::uint64_t step) const;
+    void write_randoms(gpu_writer::RankWriter& writer, std::uint64_t step);
     std::vector<std::uint32_t> hot_blocks() const;
     std::uint32_t random(std::uint64_t uid, std::uint32_t position) const;
     sampler::reference::Outcome expected(std::uint64_t uid) const;
@@ -116,7 +110,7 @@ class SmallEngine {
     EngineShape shape_;
     proto::Geometry geometry_;
     std::unique_ptr<client::Session> session_;
-    std::vector<std::unique_ptr<gpu_writer::HostWriter>> writers_;
+    std::vector<std::unique_ptr<gpu_writer::RankWriter>> writers_;
     std::map<std::uint64_t, client::Sequence> asked_;
     Streams streams_;
     std::map<std::uint64_t, std::vector<croupier_decision>> decisions_;

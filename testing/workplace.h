@@ -1,4 +1,4 @@
-// A folder of its own, in which a test runs the tool that lies beside its binary.
+// A temporary folder in which a test runs programs from its binary's folder.
 #pragma once
 
 #include <sys/wait.h>
@@ -26,7 +26,7 @@ class Workplace {
     Workplace& operator=(const Workplace&) = delete;
     ~Workplace() { std::filesystem::remove_all(path_); }
 
-    // `before` stands before the tool in the shell's command.
+    // `before` is put before the program in the shell command.
     Ended run(const std::string& arguments, const std::string& before = "",
               const std::string& program = "croupier") const {
         const auto here = std::filesystem::read_symlink("/proc/self/exe").parent_path();

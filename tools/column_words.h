@@ -1,4 +1,4 @@
-// A kept column in words: by which path it was decided, what became of it, and what else is to be said.
+// A recorded column as text: the path that decided it, its error, and notes.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 namespace croupier::tools {
 
 std::string path_name(std::uint8_t path);
-// "none" of a decided column.
+// "none" if the column was decided without an error.
 std::string error_name(std::uint8_t error);
 // "", or "asked for more of its row, from the tail".
 std::string notes_on(const proto::ColumnRecord& column);

@@ -4,7 +4,7 @@
 
 namespace croupier::tools {
 
-std::string cannot_look_at(const std::string& instance, const shm::Error& error) {
+std::string inspection_error(const std::string& instance, const shm::Error& error) {
     if (error.code != shm::Errc::not_found) return error.message;
     return error.message + "; is croupierd running, and its instance called '" + instance + "'?";
 }
@@ -12,7 +12,7 @@ std::string cannot_look_at(const std::string& instance, const shm::Error& error)
 bool daemon_is_stopped(pid_t pid) {
     host::HostView process;
     process.process = std::to_string(pid);
-    // In another PID namespace the number is another process's.
+    // The pid may belong to a different process if the daemon runs in another PID namespace.
     return process.read_of_process("comm") == "croupierd" && host::is_stopped(process);
 }
 

@@ -1,4 +1,4 @@
-// What commands say of a daemon that they look at.
+// Messages about a daemon that a command inspects.
 #pragma once
 
 #include <sys/types.h>
@@ -9,10 +9,10 @@
 
 namespace croupier::tools {
 
-// Why an instance cannot be looked at, and what to do about it.
-std::string cannot_look_at(const std::string& instance, const shm::Error& error);
+// Why the instance cannot be inspected, and what to do about it.
+std::string inspection_error(const std::string& instance, const shm::Error& error);
 
-// By a signal, so that it does nothing until SIGCONT. False for a process that is no croupierd.
+// Whether the process was stopped by a signal and waits for SIGCONT. False if it is not croupierd.
 bool daemon_is_stopped(pid_t pid);
 
 }  // namespace croupier::tools

@@ -28,7 +28,7 @@ JournalWatch::JournalWatch(std::string directory, std::string instance, JournalR
 shm::Result<bool> JournalWatch::follow_successor(JournalPart& part) {
     CROUPIER_TRY_VALUE(plane, Plane::attach(directory_, instance_, shm::Access::read_only));
     if (followed_ && same_daemon(plane, followed_->plane)) return true;
-    // The predecessor may have written after it was read last.
+    // The predecessor may have written records after the last read.
     if (followed_) append(part, followed_->reader.read(followed_->plane));
     const auto from = followed_ ? JournalReader::From::oldest : from_;
     JournalReader reader(plane, from);

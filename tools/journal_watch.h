@@ -1,4 +1,4 @@
-// An instance's journal, followed from one daemon to the next.
+// Reads an instance's journal across daemon restarts.
 #pragma once
 
 #include <cstdint>
@@ -12,11 +12,11 @@ namespace croupier::tools {
 
 class JournalWatch {
   public:
-    // `from`: where the first daemon's journal is begun. Its successors' are read whole.
+    // `from`: where to begin in the first daemon's journal. Journals of its successors are read from the
+    // start.
     JournalWatch(std::string directory, std::string instance, shm::JournalReader::From from);
 
-    // What has come since the last call. An error: there was no daemon yet whose journal could be read, and
-    // why.
+    // Returns the records written since the last call. Fails if no daemon's journal could be read so far.
     shm::Result<shm::JournalPart> read();
     bool daemon_alive() const { return followed_ && followed_->plane.daemon_alive(); }
 
@@ -25,7 +25,7 @@ class JournalWatch {
         shm::Plane plane;
         shm::JournalReader reader;
     };
-    // The daemon that has the name now, where it is not the one that is followed.
+    // Switches to the daemon that has the instance name now, if it is a different one.
     shm::Result<bool> follow_successor(shm::JournalPart& part);
 
     std::string directory_;

@@ -19,24 +19,24 @@
 
 namespace {
 
-// Behind the commands, which would else show these as theirs.
+// Set after the commands are added: a command inherits the footer that the app has then.
 constexpr const char* kExamples = R"(Examples:
   croupier sim --demo
-      a simulated engine and a daemon of its own: tokens flow
+      run a simulated engine with its own daemon
   croupier doctor
-      is this host fit, and what would make it faster?
+      check whether this host is suitable, and how to make it faster
   croupier status
-      what the running daemon does; `croupier top` shows it live
+      show what the running daemon does; `croupier top` shows it live
   croupier trace --seconds 5 -o trace.json
-      what happens to steps and columns, for Perfetto
+      record steps and columns for Perfetto
   echo '{"logits": [1, 3, 2], "seed": 7}' | croupier decide
-      a decision, by the code that the daemon runs
+      decide one token with the daemon's own code
   croupier explain request.json
-      why this token: step by step, with a picture
+      explain step by step why a token was chosen
   croupier plan --batch 256 --stage-ms 12
-      how many samplers, what a step costs, which memory
+      plan the number of samplers, and predict step time and memory
 
-`croupier help COMMAND` tells more of each.)";
+`croupier help COMMAND` describes a command.)";
 
 bool is_program_beside(std::string_view command) {
     return command == "sim" || command == "bench";
@@ -57,9 +57,9 @@ int run(int argc, char** argv) {
     app.set_version_flag("--version", CROUPIER_VERSION);
     app.require_subcommand(1);
     int status = 0;
-    // Listed for --help: main() runs both before anything is parsed.
-    app.add_subcommand("sim", "Simulated engine: serves requests and verifies every decision");
-    app.add_subcommand("bench", "Measurements; every answer is a ratio of one run");
+    // Only so that --help lists them: main() runs both before it parses the command line.
+    app.add_subcommand("sim", "Simulate an engine: serve requests and verify every decision");
+    app.add_subcommand("bench", "Benchmarks; each compares with a baseline from the same run");
     croupier::tools::add_doctor_command(app, status);
     croupier::tools::add_status_commands(app, status);
     croupier::tools::add_decide_command(app, status);

@@ -1,5 +1,5 @@
-// Text of another process for a terminal: what is no printable ASCII, a terminal's control sequences above
-// all, is written out as \x1b.
+// Makes text of another process safe for a terminal: bytes that are not printable ASCII become \x1b and the
+// like, so that control sequences have no effect.
 #pragma once
 
 #include <string>

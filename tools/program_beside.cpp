@@ -16,7 +16,7 @@ int run_program_beside(char** argv) {
     const std::string program = (own.parent_path() / ("croupier-" + std::string(argv[1]))).string();
     ::execv(program.c_str(), argv + 1);
     std::fprintf(stderr, "croupier: cannot run %s: %s; %s\n", program.c_str(), std::strerror(errno),
-                 kWhoHasProgramsBeside);
+                 kHowToGetPrograms);
     return 127;
 }
 

@@ -1,14 +1,14 @@
-// Commands that are programs of their own: `croupier sim` is croupier-sim, which lies beside croupier.
+// Commands that are programs of their own: `croupier sim` is croupier-sim, in the same folder as croupier.
 #pragma once
 
 namespace croupier::tools {
 
-// For the errors of commands that miss one of these programs.
-inline constexpr const char* kWhoHasProgramsBeside =
-    "Debian's package croupier-bench has it, and ./dev build builds it";
+// For error messages when one of these programs is missing.
+inline constexpr const char* kHowToGetPrograms =
+    "install the Debian package croupier-bench, or run ./dev build";
 
-// Becomes croupier-<argv[1]>, which gets the arguments behind its name. Returns only when it cannot be run:
-// says why, and gives the exit code.
+// Replaces this process with croupier-<argv[1]> and the arguments after that name. Returns only if exec
+// fails: prints why and returns the exit code.
 int run_program_beside(char** argv);
 
 }  // namespace croupier::tools

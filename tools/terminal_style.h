@@ -1,4 +1,4 @@
-// How a person's terminal wants its text: colours, bars and width.
+// How to format text for the terminal: colours, bars and width.
 #pragma once
 
 #include <cstddef>
@@ -10,13 +10,13 @@ namespace croupier::tools {
 
 struct TerminalStyle {
     bool colour = false;
-    bool blocks = false;  // bars of block characters, else of '#'
+    bool blocks = false;  // draw bars with block characters instead of '#'
     std::size_t width = command_line::kUsualWidth;
 };
-// No colour where it is no terminal, or NO_COLOR is set.
+// No colour if stdout is not a terminal or NO_COLOR is set.
 TerminalStyle style_of_stdout();
 
-// `code`: of ANSI's colours, "1;32".
+// `code`: an ANSI colour code such as "1;32".
 std::string painted(const std::string& text, const char* code, const TerminalStyle& style);
 
 }  // namespace croupier::tools

@@ -18,17 +18,17 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// The half-written file's path; empty: there is none. Read by a signal's handler.
+// Path of the incomplete file, or empty. The signal handler reads it.
 char half_written[PATH_MAX];
 
-void end_with_it(int signal) {
+void delete_and_end(int signal) {
     if (half_written[0] != '\0') (void)::unlink(half_written);
-    // By default, as SA_RESETHAND left it, once this handler has returned.
+    // SA_RESETHAND restored the default action, which ends the process once this handler returns.
     (void)::raise(signal);
 }
 
-// A file beside `place` that was not there, whatever names are taken: what lies there is somebody's, and may
-// be a link to elsewhere or a FIFO. Its name, and "" where none can be made.
+// Creates a new file beside `place` and returns its name, or "" on failure. Never reuses an existing name:
+// that file belongs to someone else and may be a link or a FIFO.
 std::string new_file_beside(const std::string& place) {
     constexpr int kMostTries = 1000;
     for (int i = 0; i < kMostTries; ++i) {
@@ -65,23 +65,23 @@ WholeFile::~WholeFile() {
     if (is_pending_) (void)std::remove(written_.c_str());
 }
 
-void WholeFile::put_in_place() {
+void WholeFile::commit() {
     stream_.close();
     if (!stream_ || (is_pending_ && std::rename(written_.c_str(), place_.c_str()) != 0)) fail();
     is_pending_ = false;
     half_written[0] = '\0';
 }
 
-void WholeFile::goes_with(std::initializer_list<int> signals) const {
+void WholeFile::delete_on_signals(std::initializer_list<int> signals) const {
     if (is_pending_ && written_.size() < sizeof(half_written))
         std::memcpy(half_written, written_.c_str(), written_.size() + 1);
     struct sigaction action {};
-    action.sa_handler = end_with_it;
+    action.sa_handler = delete_and_end;
     action.sa_flags = static_cast<int>(SA_RESETHAND);
     for (const int signal : signals) {
         struct sigaction before {};
         (void)::sigaction(signal, nullptr, &before);
-        // As nohup leaves SIGHUP.
+        // nohup, for example, ignores SIGHUP.
         if (before.sa_handler != SIG_IGN) (void)::sigaction(signal, &action, nullptr);
     }
 }

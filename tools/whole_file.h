@@ -1,4 +1,4 @@
-// A file that is written whole or not at all: whoever fails before its end leaves what was there before.
+// A file that is replaced atomically: if writing fails, the old file stays.
 #pragma once
 
 #include <fstream>
@@ -9,25 +9,25 @@ namespace croupier::tools {
 
 class WholeFile {
   public:
-    // All throw std::runtime_error with the path and why. What is no regular file, such as /dev/stdout or a
-    // FIFO, is written to directly.
+    // All throw std::runtime_error with the path and the reason. Anything but a regular file, such as
+    // /dev/stdout or a FIFO, is written directly.
     explicit WholeFile(std::string path);
     WholeFile(const WholeFile&) = delete;
     WholeFile& operator=(const WholeFile&) = delete;
     ~WholeFile();
 
     std::ostream& stream() { return stream_; }
-    void put_in_place();
-    // These signals, where they are not ignored, end the process at once, as they do by default, and take
-    // with them what is half-written. For one file of the process.
-    void goes_with(std::initializer_list<int> signals) const;
+    void commit();
+    // From now on these signals end the process and delete the incomplete file. Ignored signals stay ignored.
+    // A process can do this for one file.
+    void delete_on_signals(std::initializer_list<int> signals) const;
 
   private:
     [[noreturn]] void fail() const;
 
-    const std::string path_;  // as it was given
-    std::string place_;       // behind links
-    std::string written_;     // equal to place_: directly
+    const std::string path_;  // as given
+    std::string place_;       // with symbolic links resolved
+    std::string written_;     // the temporary file; equals place_ if written directly
     std::ofstream stream_;
     bool is_pending_ = false;
 };

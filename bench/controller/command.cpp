@@ -8,22 +8,23 @@
 #include <nlohmann/json.hpp>
 
 #include "bench/controller/served.h"
-#include "bench/decide/row_order.h"
-#include "bench/environment.h"
+#include "command_line/number_between.h"
+#include "command_line/progress.h"
+#include "measurement/environment.h"
+#include "measurement/row_order.h"
 #include "proto/geometry.h"
-#include "tools/number_between.h"
-#include "tools/progress.h"
 
 namespace croupier::bench {
 namespace {
 
 constexpr const char* kHelp =
-    R"(One engine of 64 sequences a policy: each fixed hot set, and the controller that the daemon runs with
-hot_set.adapt. All serve the same trace, by turns of 1,024 draws, so that what disturbs the machine disturbs
-all; what counts is the time of the draws, and the controller's own.
-  stationary   the rows in the model's hotness order
-  shifting     the second half of the trace in another: the hottest ids have
-               changed places with the next ones
+    R"(Simulates an engine with 64 sequences for each policy: fixed hot sets, and the controller that the daemon uses
+with hot_set.adapt. All serve the same trace, alternating every 1,024 draws, so that other load affects all of
+them. Times include the draws and the controller.
+  stationary   rows in the model's hotness order
+  shifting     in the second half of the trace, the hottest ids are exchanged
+               with the next ones
+
 Examples:
   croupier bench controller --rows rows.bf16 --hot model.hot)";
 
@@ -41,17 +42,17 @@ struct Options {
 };
 
 struct Policy {
-    std::uint32_t hot = 0;  // of a fixed one
+    std::uint32_t hot = 0;  // of the fixed policy
     double draws_per_second = 0.0;
-    double controllers_share = 0.0;  // of the controller's draws, so many with this one
+    double controllers_share = 0.0;  // share of the controller's draws with this hot set
 };
 
 struct Outcome {
     std::string name;
     std::vector<Policy> fixed;
-    double controller = 0.0;  // draws a second
+    double controller = 0.0;  // draws per second
     std::uint64_t moves = 0;
-    std::vector<std::uint32_t> sizes;  // that the controller held, over the trace
+    std::vector<std::uint32_t> sizes;  // chosen by the controller over the trace
 
     const Policy& best() const {
         return *std::max_element(fixed.begin(), fixed.end(), [](const Policy& a, const Policy& b) {
@@ -60,7 +61,7 @@ struct Outcome {
     }
 };
 
-// The hottest `places` ids and the next as many, exchanged.
+// Exchanges the hottest ids with as many that follow.
 std::vector<std::uint32_t> exchanged(std::vector<std::uint32_t> order, std::uint32_t ids) {
     const std::uint32_t blocks = proto::blocks_of(ids);
     if (ids == 0 || std::size_t{blocks} * 2 > order.size()) {
@@ -72,7 +73,7 @@ std::vector<std::uint32_t> exchanged(std::vector<std::uint32_t> order, std::uint
 }
 
 Outcome serve_all(const std::string& name, const Trace& trace, const Options& options,
-                  tools::Progress& progress) {
+                  command_line::Progress& progress) {
     constexpr std::uint64_t kTurn = 1024;
     proto::SamplingParams params;
     params.temperature = options.temperature;
@@ -116,7 +117,7 @@ nlohmann::json json_of(const Outcome& outcome) {
             {"held", outcome.sizes}};
 }
 
-// Where the controller was, in a line: so many of the trace's turns at each size.
+// The controller's sizes over the trace, as one line.
 std::string journey(const std::vector<std::uint32_t>& sizes) {
     std::string text;
     for (std::size_t begin = 0; begin < sizes.size();) {
@@ -131,21 +132,21 @@ std::string journey(const std::vector<std::uint32_t>& sizes) {
 
 void print(const Outcome& outcome) {
     std::cout << fmt::format("{}\n{:>12} {:>12} {:>22}\n", outcome.name, "hot set", "draws/s",
-                             "of the controller's, %");
+                             "% of the controller's");
     for (const Policy& each : outcome.fixed)
         std::cout << fmt::format("{:>12} {:>12.0f} {:>22.1f}\n", each.hot, each.draws_per_second,
                                  100.0 * each.controllers_share);
-    std::cout << fmt::format("{:>12} {:>12.0f}   {:.3f} of the best fixed; it held {}\n\n", "controller",
+    std::cout << fmt::format("{:>12} {:>12.0f}   {:.3f} of the best fixed one; sizes: {}\n\n", "controller",
                              outcome.controller, outcome.controller / outcome.best().draws_per_second,
                              journey(outcome.sizes));
 }
 
 int run(const Options& options) {
-    const BenchRows rows = BenchRows::from_file(options.rows, options.vocab);
-    const std::vector<std::uint32_t> order = read_order(options.hot, options.vocab);
-    const BenchRows hot_first = rows.in_order(order);
-    const BenchRows shifted = rows.in_order(exchanged(order, options.shift));
-    tools::Progress progress("draws a policy", 1);
+    const measurement::BenchRows rows = measurement::BenchRows::from_file(options.rows, options.vocab);
+    const std::vector<std::uint32_t> order = measurement::read_order(options.hot, options.vocab);
+    const measurement::BenchRows hot_first = rows.in_order(order);
+    const measurement::BenchRows shifted = rows.in_order(exchanged(order, options.shift));
+    command_line::Progress progress("draws per policy", 1);
     const Outcome stationary = serve_all("stationary", Trace{{&hot_first}, options.draws}, options, progress);
     const Outcome shifting =
         serve_all("shifting", Trace{{&hot_first, &shifted}, options.draws}, options, progress);
@@ -154,7 +155,7 @@ int run(const Options& options) {
                                     {"shifting", json_of(shifting)},
                                     {"draws", options.draws},
                                     {"shift", options.shift},
-                                    {"environment", environment()}}
+                                    {"environment", measurement::environment()}}
                   << "\n";
         return 0;
     }
@@ -166,25 +167,25 @@ int run(const Options& options) {
 }  // namespace
 
 void add_controller_bench(CLI::App& bench, int& status) {
-    auto* command =
-        bench.add_subcommand("controller", "Moving the hot set while serving, against fixed ones");
+    auto* command = bench.add_subcommand("controller", "Compare an adaptive hot set with fixed ones");
     auto options = std::make_shared<Options>();
-    command->add_option("--rows", options->rows, "Files of bf16 rows, one after another")->required();
+    command->add_option("--rows", options->rows, "Files with bf16 rows")->required();
     command
         ->add_option("--hot", options->hot, "Hotness order: a file of `croupier hotset build`, or int32 ids")
         ->required();
-    command->add_option("--vocab", options->vocab, "Logits a row")->capture_default_str();
-    command->add_option("--temperature", options->temperature, "Of all draws")
-        ->check(tools::number_between(0.01, 100.0))
+    command->add_option("--vocab", options->vocab, "Logits per row")->capture_default_str();
+    command->add_option("--temperature", options->temperature, "Temperature of the draws")
+        ->check(command_line::number_between(0.01, 100.0))
         ->capture_default_str();
     command->add_option("--draws", options->draws, "Length of a trace")
         ->check(CLI::Range(std::uint64_t{10000}, std::uint64_t{100000000}))
         ->capture_default_str();
-    command->add_option("--shift", options->shift, "Hottest ids that change places")->capture_default_str();
+    command->add_option("--shift", options->shift, "Number of hottest ids to exchange")
+        ->capture_default_str();
     command->add_option("--least", options->least, "Smallest hot set")->capture_default_str();
     command->add_option("--most", options->most, "Largest hot set")->capture_default_str();
-    command->add_option("--first", options->first, "What the controller begins with")->capture_default_str();
-    command->add_flag("--json", options->json, "One JSON object");
+    command->add_option("--first", options->first, "First hot set of the controller")->capture_default_str();
+    command->add_flag("--json", options->json, "Print one JSON object");
     command->footer(kHelp);
     command->callback([options, &status] { status = run(*options); });
 }

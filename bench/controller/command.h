@@ -1,4 +1,4 @@
-// croupier bench controller: what moving the hot set while serving gains over every fixed one.
+// `croupier bench controller`: compares an adaptive hot set with fixed ones.
 #pragma once
 
 namespace CLI {

@@ -2,7 +2,7 @@
 
 #include <chrono>
 
-#include "bench/decide/read_once.h"
+#include "measurement/read_once.h"
 #include "proto/philox.h"
 
 namespace croupier::bench {
@@ -36,7 +36,7 @@ Served::Served(const Trace& trace, const proto::SamplingParams& params,
     controller_ = controller;
 }
 
-// The lengths are the same for whoever serves the trace.
+// The lengths are the same for every policy.
 void Served::admit(Sequence& sequence) {
     const std::uint32_t random = proto::random_at(7, static_cast<std::uint32_t>(admitted_++), 0, 0);
     sequence.left = kShortest + random % (kLongest - kShortest);
@@ -47,7 +47,7 @@ void Served::admit(Sequence& sequence) {
 }
 
 std::uint64_t Served::draw(const Sequence& sequence) {
-    const BenchRows& rows = trace_.at(served_);
+    const measurement::BenchRows& rows = trace_.at(served_);
     constexpr std::uint64_t kRowSeed = 11;
     const auto position = static_cast<std::uint32_t>(served_);
     const std::uint32_t row = proto::random_at(kRowSeed, position, 0, 0) % rows.count();
@@ -58,9 +58,9 @@ std::uint64_t Served::draw(const Sequence& sequence) {
     request.random = proto::random_at(params_.seed, position, params_.child, 0);
     request.hot_blocks = rows.hot_blocks(proto::hot_size(sequence.choice));
     const sampler::RowView view = rows.view(row, true);
-    // The row is near, whatever was drawn before: a row that is drawn from again and again would keep the
-    // blocks of a small hot set nearer than a served one ever has them.
-    sink_ += read_once(rows.row(row), rows.row_bytes());
+    // Reads the row first, so that it is always cached. Otherwise repeated draws would keep a small hot set
+    // closer than in practice.
+    sink_ += measurement::read_once(rows.row(row), rows.row_bytes());
     const auto begin = Clock::now();
     (void)sampler::decide(view, request, state_, workspace_);
     return ns_since(begin);

@@ -1,5 +1,5 @@
-// An engine's sequences, drawn one after the other by the sampler itself, with a fixed hot set or under a
-// controller that moves it.
+// The sequences of a simulated engine, drawn by the sampler with a fixed hot set or one that a controller
+// adapts.
 #pragma once
 
 #include <array>
@@ -8,25 +8,25 @@
 #include <optional>
 #include <vector>
 
-#include "bench/decide/bench_rows.h"
 #include "hot_sets/controller.h"
+#include "measurement/bench_rows.h"
 #include "sampler/decide.h"
 
 namespace croupier::bench {
 
-// Which rows are drawn from, in the order of the trace: shares of it, one after the other.
+// The rows of a trace: its parts are used one after another.
 struct Trace {
-    std::vector<const BenchRows*> parts;
+    std::vector<const measurement::BenchRows*> parts;
     std::uint64_t draws = 0;
 
-    const BenchRows& at(std::uint64_t draw) const {
+    const measurement::BenchRows& at(std::uint64_t draw) const {
         return *parts[static_cast<std::size_t>(draw * parts.size() / draws)];
     }
 };
 
 class Served {
   public:
-    // Under the controller, or with the fixed choice.
+    // With a controller, or with a fixed hot set.
     Served(const Trace& trace, const proto::SamplingParams& params, std::uint32_t choice);
     Served(const Trace& trace, const proto::SamplingParams& params,
            const hot_sets::HotController& controller);
@@ -43,12 +43,12 @@ class Served {
 
   private:
     static constexpr std::uint32_t kSequences = 64;
-    // An engine's supervisor looks at the costs many steps apart.
+    // The supervisor evaluates the costs only every so many steps.
     static constexpr std::uint64_t kDrawsBetweenLooks = 256;
 
     struct Sequence {
         std::uint32_t choice = 0;
-        std::uint32_t left = 0;  // draws until it ends and another is admitted
+        std::uint32_t left = 0;  // draws until it ends and is replaced by another
     };
 
     void admit(Sequence& sequence);

@@ -22,7 +22,7 @@ BenchCase changed(std::string name, std::string what, Change change) {
     return made;
 }
 
-// A request's one control, which its path is chosen by.
+// A request with a single control, which determines its path.
 std::vector<BenchCase> single_controls() {
     return {
         changed("greedy", "the first maximum", [](auto& it) { it.temperature = 0.0; }),
@@ -48,9 +48,9 @@ BenchCase beside(const BenchCase& alone, const std::string& name, const std::str
 }
 
 void add_masked(const BenchCase& alone, std::vector<BenchCase>& cases) {
-    cases.push_back(beside(alone, "few", "a mask that leaves 200 ids"));
+    cases.push_back(beside(alone, "few", "a mask that allows 200 ids"));
     cases.back().mask = CaseMask::few;
-    cases.push_back(beside(alone, "half", "a mask that leaves half of the ids"));
+    cases.push_back(beside(alone, "half", "a mask that allows half of the ids"));
     cases.back().mask = CaseMask::half;
 }
 
@@ -68,22 +68,22 @@ void add_with_company(const BenchCase& alone, std::vector<BenchCase>& cases) {
 }
 
 void add_prepared(const BenchCase& alone, std::vector<BenchCase>& cases) {
-    cases.push_back(beside(alone, "prepared", "first arrivals made before"));
+    cases.push_back(beside(alone, "prepared", "first arrivals computed in advance"));
     cases.back().prepared = true;
 }
 
 void add_others(std::vector<BenchCase>& cases) {
-    cases.push_back(changed("repetition0.9", "a penalty that raises: repetition 0.9",
+    cases.push_back(changed("repetition0.9", "repetition penalty 0.9, which raises logits",
                             [](auto& it) { it.repetition_penalty = 0.9; }));
     cases.push_back(changed("repetition0.9+topk", "the same, top-k 50", [](auto& it) {
         it.repetition_penalty = 0.9;
         it.top_k = 50;
     }));
-    cases.push_back(changed("biases", "20 ids lifted by 5", [](auto&) {}));
+    cases.push_back(changed("biases", "bias of 5 for 20 ids", [](auto&) {}));
     cases.back().biased = true;
-    cases.push_back(changed("listed", "40 ids allowed alone", [](auto&) {}));
+    cases.push_back(changed("listed", "only 40 ids allowed", [](auto&) {}));
     cases.back().listed = 40;
-    cases.push_back(changed("listed50k", "50,000 ids allowed alone, in no order", [](auto&) {}));
+    cases.push_back(changed("listed50k", "only 50,000 ids allowed, unsorted", [](auto&) {}));
     cases.back().listed = 50000;
     cases.push_back(changed("listed50k+topp", "the same, top-p 0.95", [](auto& it) { it.top_p = 0.95; }));
     cases.back().listed = 50000;
@@ -91,11 +91,10 @@ void add_others(std::vector<BenchCase>& cases) {
     cases.push_back(
         changed("sglang", "rng sglang, no filter", [](auto& it) { it.rng = proto::Rng::sglang; }));
     cases.push_back(changed("vllm", "rng vllm, no filter", [](auto& it) { it.rng = proto::Rng::vllm; }));
-    cases.push_back(
-        changed("processed", "no filter, the drawn token's log-prob among what is left", [](auto& it) {
-            it.flags = 0;
-            it.logprob_mode = proto::LogprobMode::processed;
-        }));
+    cases.push_back(changed("processed", "no filter, processed log-prob of the drawn token", [](auto& it) {
+        it.flags = 0;
+        it.logprob_mode = proto::LogprobMode::processed;
+    }));
     cases.push_back(changed("processed+topp", "the same, top-p 0.95", [](auto& it) {
         it.flags = 0;
         it.logprob_mode = proto::LogprobMode::processed;
@@ -108,10 +107,9 @@ void add_others(std::vector<BenchCase>& cases) {
         it.frequency_penalty = it.presence_penalty = 0.1;
         it.order = {Step::temperature, Step::top_p, Step::penalties};
     }));
+    cases.push_back(changed("support", "no filter, support of 64 tokens", [](auto& it) { it.support = 64; }));
     cases.push_back(
-        changed("support", "no filter, the best 64 of what is left", [](auto& it) { it.support = 64; }));
-    cases.push_back(changed("support64k", "no filter, the best 65,536 of what is left",
-                            [](auto& it) { it.support = 65536; }));
+        changed("support64k", "no filter, support of 65,536 tokens", [](auto& it) { it.support = 65536; }));
     cases.push_back(changed("support64k+typical", "the same, typical-p 0.95", [](auto& it) {
         it.support = 65536;
         it.typical_p = 0.95;
@@ -155,7 +153,7 @@ std::vector<BenchCase> chosen_cases(const std::vector<std::string>& names) {
         const auto found = std::find_if(all.begin(), all.end(),
                                         [&name](const BenchCase& each) { return each.name == name; });
         if (found == all.end())
-            throw std::runtime_error("no case is called '" + name + "'; there are all, " + names_of(all));
+            throw std::runtime_error("there is no case '" + name + "'; cases: all, " + names_of(all));
         chosen.push_back(*found);
     }
     return chosen;

@@ -9,25 +9,25 @@
 
 namespace croupier::bench {
 
-// What a grammar leaves: a few ids, as where a value's type is fixed, or half of all, as inside a string.
+// The ids that a grammar allows: a few, as for a fixed type of value, or half of all, as inside a string.
 enum class CaseMask : std::uint8_t { none, few, half };
 
 struct BenchCase {
     std::string name;
-    std::string what;  // for people
+    std::string what;  // description
     proto::SamplingParams params;
     CaseMask mask = CaseMask::none;
-    bool biased = false;       // some ids are lifted
-    std::uint32_t listed = 0;  // so many ids are allowed alone
-    bool prepared = false;     // its first arrivals are there, as where a sampler had to wait for the row
+    bool biased = false;       // some ids have a bias
+    std::uint32_t listed = 0;  // if not 0, only this many ids are allowed
+    bool prepared = false;  // first arrivals are computed in advance, as by a sampler that waits for the row
 };
 
-// What is measured where nobody asks for more. All but `logprobs20` ask for no log-prob.
+// The default cases. Only `logprobs20` asks for log-probs.
 std::vector<BenchCase> bench_cases();
-// These, each filter as the only and first one, alone and with what may stand beside it, and each generator.
+// The default cases, each filter alone and in combinations, and each generator.
 std::vector<BenchCase> all_bench_cases();
-// Of all, those with these names in this order; "all" stands for all, an empty list for bench_cases().
-// Throws with the names that there are.
+// The cases with these names, in this order; "all" means all cases, an empty list bench_cases(). Throws
+// std::runtime_error with the allowed names.
 std::vector<BenchCase> chosen_cases(const std::vector<std::string>& names);
 
 }  // namespace croupier::bench

@@ -14,18 +14,18 @@
 namespace croupier::bench {
 namespace {
 
-constexpr std::uint32_t kRoom = 8;  // behind the history
+constexpr std::uint32_t kRoom = 8;  // tokens after the history
 constexpr std::uint32_t kMostHistory = 1U << 20U;
 constexpr std::uint32_t kFewIds = 200;
 constexpr std::uint32_t kBiasedIds = 20;
-// A prime, so that the ids are different ones.
+// A prime, so that all ids differ.
 constexpr std::uint32_t kListedStride = 7919;
 
 std::vector<std::uint32_t> mask_of(CaseMask kind, std::uint32_t vocab) {
     if (kind == CaseMask::none) return {};
     std::mt19937 generator(20261122);
     const auto random = [&generator] { return static_cast<std::uint32_t>(generator()); };
-    // As a step has it, whose rows are whole cache lines.
+    // As in a step, whose mask rows are whole cache lines.
     constexpr std::uint32_t kLineWords = 16;
     constexpr std::uint32_t kLineIds = kLineWords * 32;
     std::vector<std::uint32_t> words(std::size_t{(vocab + kLineIds - 1) / kLineIds} * kLineWords);
@@ -47,7 +47,7 @@ std::vector<proto::TokenBias> lifted_ids(std::uint32_t vocab) {
 
 }  // namespace
 
-std::vector<std::int32_t> written_text(const BenchRows& rows, std::uint32_t tokens) {
+std::vector<std::int32_t> written_text(const measurement::BenchRows& rows, std::uint32_t tokens) {
     sampler::Workspace workspace(rows.vocab());
     sampler::SequenceState state(rows.vocab(), kRoom);
     proto::SamplingParams params;
@@ -73,8 +73,8 @@ std::uint32_t history_of(const std::string& text) {
     const bool thousands = rest != end && std::string(rest, end) == "k";
     const std::uint64_t all = std::uint64_t{tokens} * (thousands ? 1024U : 1U);
     if (error != std::errc() || (rest != end && !thousands) || all < 2 || all > kMostHistory) {
-        throw std::runtime_error("a history is '" + text + "'; allowed: 2 to " +
-                                 std::to_string(kMostHistory) + " tokens, 16k for 16 x 1024 of them");
+        throw std::runtime_error("history is '" + text + "'; allowed: 2 to " + std::to_string(kMostHistory) +
+                                 " tokens; 16k means 16 x 1024");
     }
     return static_cast<std::uint32_t>(all);
 }

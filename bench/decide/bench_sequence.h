@@ -1,4 +1,4 @@
-// A sequence whose next token is decided over and over.
+// A sequence whose next token is decided repeatedly.
 #pragma once
 
 #include <cstdint>
@@ -7,20 +7,20 @@
 #include <vector>
 
 #include "bench/decide/bench_cases.h"
-#include "bench/decide/laid_rows.h"
 #include "gpu_writer/column_wants.h"
 #include "gpu_writer/named_blocks.h"
+#include "measurement/laid_rows.h"
 #include "sampler/decide.h"
 
 namespace croupier::bench {
 
-// What a model would have written: a token of each row in turn, at T = 1.
-std::vector<std::int32_t> written_text(const BenchRows& rows, std::uint32_t tokens);
+// A text as a model would have written it: a token from each row in turn, at temperature 1.
+std::vector<std::int32_t> written_text(const measurement::BenchRows& rows, std::uint32_t tokens);
 
-// "300", or "16k" for 16 x 1024: the tokens of prompt and output together. Throws with what is allowed.
+// Parses "300", or "16k" for 16 x 1024: the number of tokens of prompt and output. Throws std::runtime_error.
 std::uint32_t history_of(const std::string& text);
 
-// A case's request, but for its sequence and its row.
+// A case's request without its sequence and row.
 struct CaseRequest {
     CaseRequest(const BenchCase& from, std::uint32_t vocab, double temperature);
 
@@ -36,21 +36,22 @@ class BenchSequence {
   public:
     BenchSequence(std::uint32_t vocab, std::uint32_t max_history);
 
-    // Half of the history is the prompt; all but its last token is followed already, so that each decision
-    // pays for one token, as it does in an engine. Both must outlive what is decided.
+    // Half of the history is the prompt. The state already includes all but the last token, so that each
+    // decision adds one token, as in an engine. Both arguments must outlive this object.
     void begin(const CaseRequest& what, std::span<const std::int32_t> history);
 
-    // What a sampler does before the row is there.
+    // The work of a sampler before the row arrives.
     void prepare(std::uint32_t draw);
-    // What a lean writer sends for that decision.
+    // What a lean writer sends for the decision.
     gpu_writer::LeanWant want(std::uint32_t draw);
-    // The request's, as the first of a step.
+    // The request in the first column of a step.
     gpu_writer::StepMasks masks() const { return {what_->mask.data(), what_->mask.size()}; }
-    // Those of the last want.
+    // The blocks of the last want.
     gpu_writer::StepNames names() const { return {names_.data(), static_cast<std::uint32_t>(names_.size())}; }
-    // `draw` numbers the decisions: each has randoms of its own. The rest of the answer is the workspace's.
+    // `draw` is the number of the decision, which determines its randoms. The workspace holds the rest of the
+    // answer.
     proto::Decision decide(const sampler::RowView& row, std::uint32_t draw, sampler::Workspace& workspace);
-    // The last token is to be followed again.
+    // Removes the last token from the state.
     void rewind() { state_->truncate(history_.size() - 1); }
 
   private:

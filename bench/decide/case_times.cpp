@@ -2,7 +2,7 @@
 
 #include <chrono>
 
-#include "bench/decide/read_once.h"
+#include "measurement/read_once.h"
 
 namespace croupier::bench {
 namespace {
@@ -24,13 +24,15 @@ std::string way_of(const sampler::Answer& answer) {
 
 }  // namespace
 
-CaseTimer::CaseTimer(const BenchRows& rows, std::span<const std::int32_t> text, std::uint32_t max_history)
+CaseTimer::CaseTimer(const measurement::BenchRows& rows, std::span<const std::int32_t> text,
+                     std::uint32_t max_history)
     : text_(text), workspace_(rows.vocab()) {
     for (std::uint32_t row = 0; row < rows.count(); ++row) sequences_.emplace_back(rows.vocab(), max_history);
 }
 
-CaseTimes CaseTimer::measure(const CaseRequest& what, const LaidRows& rows, std::uint32_t history,
-                             std::uint32_t rounds, std::vector<std::uint64_t>& read_times) {
+CaseTimes CaseTimer::measure(const CaseRequest& what, const measurement::LaidRows& rows,
+                             std::uint32_t history, std::uint32_t rounds,
+                             std::vector<std::uint64_t>& read_times) {
     for (std::uint32_t row = 0; row < rows.count(); ++row)
         sequences_[row].begin(what, text_.subspan(row, history));
     CaseTimes measured;
@@ -45,19 +47,19 @@ CaseTimes CaseTimer::measure(const CaseRequest& what, const LaidRows& rows, std:
             decide_rows(rows, round, true, summarised, measured);
         }
     }
-    measured.plain = percentiles_us(std::move(plain));
-    measured.summarised = percentiles_us(std::move(summarised));
+    measured.plain = measurement::percentiles_us(std::move(plain));
+    measured.summarised = measurement::percentiles_us(std::move(summarised));
     return measured;
 }
 
-void CaseTimer::read_rows(const LaidRows& rows, std::vector<std::uint64_t>& times) {
+void CaseTimer::read_rows(const measurement::LaidRows& rows, std::vector<std::uint64_t>& times) {
     for (std::uint32_t row = 0; row < rows.count(); ++row) {
-        times.push_back(
-            nanoseconds_of([&] { sink_ = sink_ + read_once(rows.bytes(row), rows.row_bytes()); }));
+        times.push_back(nanoseconds_of(
+            [&] { sink_ = sink_ + measurement::read_once(rows.bytes(row), rows.row_bytes()); }));
     }
 }
 
-// All rows are laid first, as by a writer of another processor.
+// All rows are written first, as by a writer on another core.
 void CaseTimer::decide_lean(std::uint32_t round, std::vector<std::uint64_t>& times, CaseTimes& measured) {
     const auto rows = static_cast<std::uint32_t>(sequences_.size());
     for (std::uint32_t row = 0; row < rows; ++row)
@@ -80,7 +82,7 @@ void CaseTimer::decide_lean(std::uint32_t round, std::vector<std::uint64_t>& tim
     }
 }
 
-void CaseTimer::decide_rows(const LaidRows& rows, std::uint32_t round, bool summarised,
+void CaseTimer::decide_rows(const measurement::LaidRows& rows, std::uint32_t round, bool summarised,
                             std::vector<std::uint64_t>& times, CaseTimes& measured) {
     for (std::uint32_t row = 0; row < rows.count(); ++row) {
         const std::uint32_t draw = round * rows.count() + row;

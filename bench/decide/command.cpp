@@ -9,26 +9,27 @@
 #include <optional>
 
 #include "bench/decide/bench_cases.h"
-#include "bench/decide/bench_rows.h"
 #include "bench/decide/report.h"
+#include "command_line/number_between.h"
+#include "command_line/progress.h"
 #include "explain/target.h"
-#include "tools/number_between.h"
-#include "tools/progress.h"
+#include "measurement/bench_rows.h"
 
 namespace croupier::bench {
 namespace {
 
 constexpr const char* kHelp =
-    R"(Rows take turns, and in each round all rows are read once by the widest loads there are, then decided without a
-writer's summaries, then with them. "x read" is a time in plain reads of a row of the same dtype, of the same
-run. A decision's time holds the one token that its sequence has grown by.
+    R"(Each round reads all rows once with the widest loads, then decides them without the writer's summaries, then
+with them. "x read" is the time divided by that of a plain read of a row of the same dtype in the same run.
+Each decision includes updating its sequence by one token.
 
-How a decision was reached stands last; `asked > classes` says that bounds left a question open and a second
-way answered it (docs/how-a-row-is-decided.md).
+The last column is the path of the decisions. `asked > classes` means that the first path could not settle
+the decision and a second one did (docs/how-a-row-is-decided.md).
 
-A case with `+`: penalties (1.1/0.1/0.1), few (a mask of 200 ids), half (of half the ids), logprob
-(the drawn token's). fp32 rows are the bf16 rows with bits added that bf16 has not. Of ranks, 4 cuts a row in
-four wherever that falls, as engines do, 4x64 between blocks of 64 ids.
+The part of a case after `+`: penalties (1.1/0.1/0.1), few (a mask of 200 ids), half (a mask of half the ids),
+logprob (of the drawn token), prepared (first arrivals computed in advance). fp32 rows are the bf16 rows with
+random low bits. Ranks 4 means four equal shares, as engines split rows; 4x64 splits at multiples of 64 ids.
+
 Examples:
   croupier bench decide --rows rows0.bf16 --vocab 151936 --json
   croupier bench decide --rows rows0.bf16 --cases all --rounds 10 --markdown
@@ -55,7 +56,7 @@ struct Options {
     bool markdown = false;
 };
 
-// What is measured of one case: greedy has no temperature to vary.
+// The temperatures to measure for a case; greedy has only one.
 std::vector<double> temperatures_of(const BenchCase& which, const Options& options) {
     const bool all = std::find(options.cases.begin(), options.cases.end(), "all") != options.cases.end();
     if (which.params.temperature == 0.0) return {0.0};
@@ -66,13 +67,14 @@ std::vector<double> temperatures_of(const BenchCase& which, const Options& optio
 
 struct Layout {
     proto::Dtype dtype;
-    Ranks ranks;
+    measurement::Ranks ranks;
 };
 
 std::vector<Layout> layouts_of(const Options& options) {
     std::vector<Layout> layouts;
     for (const std::string& dtype : options.dtypes) {
-        for (const std::string& ranks : options.ranks) layouts.push_back({dtype_of(dtype), ranks_of(ranks)});
+        for (const std::string& ranks : options.ranks)
+            layouts.push_back({measurement::dtype_of(dtype), measurement::ranks_of(ranks)});
     }
     return layouts;
 }
@@ -90,9 +92,10 @@ struct Work {
     }
 };
 
-// All cases over rows of one layout.
+// Measures all cases with rows in one layout.
 std::vector<Measured> measure_layout(const Options& options, const Work& work, const Layout& layout,
-                                     const LaidRows& rows, CaseTimer& timer, tools::Progress& progress) {
+                                     const measurement::LaidRows& rows, CaseTimer& timer,
+                                     command_line::Progress& progress) {
     std::vector<Measured> all;
     std::vector<std::uint64_t> reads;
     for (const BenchCase& which : work.cases) {
@@ -107,7 +110,7 @@ std::vector<Measured> measure_layout(const Options& options, const Work& work, c
             }
         }
     }
-    const double read_us = percentiles_us(std::move(reads)).p50;
+    const double read_us = measurement::percentiles_us(std::move(reads)).p50;
     for (Measured& each : all) each.read_us = read_us;
     return all;
 }
@@ -123,19 +126,20 @@ int run(const Options& options) {
     if (options.list) return list_cases();
     const bool one_rank = options.ranks == std::vector<std::string>{"1"};
     if (options.lean && (!one_rank || options.dtypes != std::vector<std::string>{"bf16"}))
-        throw std::runtime_error("--lean has rows of one rank and of bf16: leave out --ranks and --dtype");
+        throw std::runtime_error("--lean supports only one rank and bf16: leave out --ranks and --dtype");
     if (!options.target.empty()) explain::use_target(explain::target_of(options.target));
     Work work{chosen_cases(options.cases), layouts_of(options), {}};
     for (const std::string& each : options.histories) work.histories.push_back(history_of(each));
-    const BenchRows rows = options.files.empty() ? BenchRows::generated(options.vocab, options.rows)
-                                                 : BenchRows::from_file(options.files, options.vocab);
+    const measurement::BenchRows rows = options.files.empty()
+                                            ? measurement::BenchRows::generated(options.vocab, options.rows)
+                                            : measurement::BenchRows::from_file(options.files, options.vocab);
     const std::vector<std::int32_t> text = written_text(rows, work.most_history() + rows.count());
     CaseTimer timer(rows, text, work.most_history());
-    tools::Progress progress("settings", 1);
+    command_line::Progress progress("settings", 1);
     progress.begin("measuring", work.size(options));
     DecideReport report{rows.vocab(), rows.count(), options.rounds, {}};
     for (const Layout& layout : work.layouts) {
-        const LaidRows laid(rows, layout.dtype, layout.ranks, options.in_step);
+        const measurement::LaidRows laid(rows, layout.dtype, layout.ranks, options.in_step);
         std::optional<LeanRows> lean;
         if (options.lean) timer.use(lean.emplace(rows, laid));
         for (Measured& each : measure_layout(options, work, layout, laid, timer, progress))
@@ -154,49 +158,46 @@ int run(const Options& options) {
 }  // namespace
 
 void add_decide_bench(CLI::App& bench, int& status) {
-    auto* command = bench.add_subcommand("decide", "What a decision costs, beside a plain read of its row");
+    auto* command =
+        bench.add_subcommand("decide", "Compare the time of a decision with a plain read of its row");
     auto options = std::make_shared<Options>();
-    command->add_option("--rows", options->files,
-                        "Files of bf16 rows, one after another (default: generated rows)");
-    command->add_option("--vocab", options->vocab, "Logits a row")
+    command->add_option("--rows", options->files, "Files with bf16 rows (default: generated rows)");
+    command->add_option("--vocab", options->vocab, "Logits per row")
         ->check(CLI::PositiveNumber)
         ->capture_default_str();
-    command->add_option("--generated", options->rows, "How many rows to generate")
+    command->add_option("--generated", options->rows, "Number of rows to generate")
         ->check(CLI::PositiveNumber)
         ->capture_default_str();
-    command->add_option("--rounds", options->rounds, "Decisions of each row and case")
+    command->add_option("--rounds", options->rounds, "Decisions per row and case")
         ->check(CLI::PositiveNumber)
         ->capture_default_str();
-    command
-        ->add_option("--history", options->histories,
-                     "Tokens of prompt and output; several are measured each")
+    command->add_option("--history", options->histories, "Lengths of prompt and output in tokens")
         ->delimiter(',')
         ->capture_default_str();
     command
         ->add_option("--cases", options->cases,
-                     "Only these; `all` for every filter, alone and in company (default: nine common ones)")
+                     "Cases to measure; `all` for every one (default: nine common ones)")
         ->delimiter(',');
     command
         ->add_option("--temperatures", options->temperatures,
-                     "Of all that is not greedy (default: the case's own, 0.8; for `all` 0.6, 1 and 1.5)")
-        ->check(tools::number_between(0.01, 100.0))
+                     "Temperatures for the non-greedy cases (default: 0.8; with `all` 0.6, 1 and 1.5)")
+        ->check(command_line::number_between(0.01, 100.0))
         ->delimiter(',');
-    command->add_option("--dtype", options->dtypes, "bf16, fp16 or fp32; several are measured each")
+    command->add_option("--dtype", options->dtypes, "Data types of the rows: bf16, fp16, fp32")
         ->delimiter(',')
         ->capture_default_str();
-    command->add_option("--ranks", options->ranks, "Slices a row: 1, 4, 4x64; several are measured each")
+    command->add_option("--ranks", options->ranks, "Numbers of ranks that share a row: 1, 4, 4x64")
         ->delimiter(',')
         ->capture_default_str();
     command->add_flag("--in-step", options->in_step,
-                      "All rows are columns of one step, as engines write them (default: each lies alone)");
-    command->add_flag(
-        "--lean", options->lean,
-        "In place of rows with summaries, what a lean step sends of them, and more when a decision "
-        "asks: all its tries count (bf16, one rank)");
-    command->add_option("--target", options->target, "Force an instruction set, as `croupier decide` does");
-    command->add_flag("--list", options->list, "The cases' names and what each is");
-    auto* json = command->add_flag("--json", options->json, "One JSON object");
-    command->add_flag("--markdown", options->markdown, "The table as a page has it")->excludes(json);
+                      "Lay the rows out as columns of one step, as engines do (default: separately)");
+    command->add_flag("--lean", options->lean,
+                      "Measure lean rows instead of rows with summaries; a time includes all tries of a "
+                      "decision (bf16, one rank)");
+    command->add_option("--target", options->target, "Instruction set to use, as in `croupier decide`");
+    command->add_flag("--list", options->list, "List the cases");
+    auto* json = command->add_flag("--json", options->json, "Print one JSON object");
+    command->add_flag("--markdown", options->markdown, "Print the table as Markdown")->excludes(json);
     command->footer(kHelp);
     command->callback([options, &status] { status = run(*options); });
 }

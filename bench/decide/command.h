@@ -6,7 +6,7 @@ class App;
 
 namespace croupier::bench {
 
-// `bench` is the command that it belongs under.
+// Adds the command to `bench`.
 void add_decide_bench(CLI::App& bench, int& status);
 
 }  // namespace croupier::bench

@@ -8,7 +8,7 @@
 namespace croupier::bench {
 namespace {
 
-proto::Geometry geometry_of(const LaidRows& rows) {
+proto::Geometry geometry_of(const measurement::LaidRows& rows) {
     proto::Geometry geometry;
     geometry.vocab = rows.vocab();
     geometry.max_batch = rows.count();
@@ -19,11 +19,11 @@ proto::Geometry geometry_of(const LaidRows& rows) {
 
 }  // namespace
 
-LeanRows::LeanRows(const BenchRows& by_id, const LaidRows& rows)
+LeanRows::LeanRows(const measurement::BenchRows& by_id, const measurement::LaidRows& rows)
     : by_id_(by_id),
       rows_(rows),
       geometry_(geometry_of(rows)),
-      shape_(gpu_writer::lean_shape(geometry_, 0, rows.count(), {})),
+      shape_(gpu_writer::lean_shape(geometry_, 0, rows.count())),
       part_(shape_.layout.bytes),
       placed_((geometry_.blocks() + 63) / 64) {}
 

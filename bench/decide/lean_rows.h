@@ -5,15 +5,15 @@
 #include <span>
 #include <vector>
 
-#include "bench/decide/laid_rows.h"
 #include "gpu_writer/lean_layout.h"
+#include "measurement/laid_rows.h"
 
 namespace croupier::bench {
 
 class LeanRows {
   public:
     // Of one rank; `rows` are what stands in the slice where it is asked for. Both must outlive it.
-    LeanRows(const BenchRows& by_id, const LaidRows& rows);
+    LeanRows(const measurement::BenchRows& by_id, const measurement::LaidRows& rows);
 
     // What is sent of the row, under this mask and with these blocks if the want has some.
     void lay(std::uint32_t row, const gpu_writer::LeanWant& want, const gpu_writer::StepMasks& masks,
@@ -29,8 +29,8 @@ class LeanRows {
   private:
     const proto::LeanHead& head(std::uint32_t row) const;
 
-    const BenchRows& by_id_;
-    const LaidRows& rows_;
+    const measurement::BenchRows& by_id_;
+    const measurement::LaidRows& rows_;
     proto::Geometry geometry_;
     gpu_writer::LeanShape shape_;
     std::vector<std::byte> part_;

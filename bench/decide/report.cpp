@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "bench/environment.h"
+#include "measurement/environment.h"
 
 namespace croupier::bench {
 namespace {
@@ -16,7 +16,7 @@ std::string shown_history(std::uint32_t tokens) {
     return tokens % 1024 == 0 ? fmt::format("{}k", tokens / 1024) : std::to_string(tokens);
 }
 
-// The case's name, and of the settings those that are not alike in all that was measured.
+// The case's name and the settings that differ between results.
 class Labels {
   public:
     explicit Labels(const std::vector<Measured>& all) {
@@ -42,7 +42,7 @@ class Labels {
         std::string text = each.name;
         if (tempered_ && each.temperature > 0.0) text += fmt::format(" T={}", each.temperature);
         if (remembered_) text += " history=" + shown_history(each.history);
-        if (typed_) text += fmt::format(" {}", name_of(each.dtype));
+        if (typed_) text += fmt::format(" {}", measurement::name_of(each.dtype));
         if (sliced_) text += " ranks=" + each.ranks;
         return text;
     }
@@ -59,7 +59,7 @@ std::string shown_tries(const CaseTimes& times) {
     const auto each = [&](std::uint64_t all) {
         return static_cast<double>(all) / static_cast<double>(times.lean_decisions);
     };
-    return fmt::format("; {:.2f} tries, {:.1f} blocks sent, {:.1f} asked for", each(times.lean_tries),
+    return fmt::format("; {:.2f} tries, {:.1f} blocks sent, {:.1f} requested", each(times.lean_tries),
                        each(times.blocks_sent), each(times.blocks_asked));
 }
 
@@ -73,7 +73,7 @@ std::string shown_paths(const CaseTimes& times) {
     return text + fmt::format(" of {}", all);
 }
 
-nlohmann::json to_json(const Percentiles& times, double read_us) {
+nlohmann::json to_json(const measurement::Percentiles& times, double read_us) {
     return {{"p50_us", times.p50},
             {"p99_us", times.p99},
             {"ratio", times.p50 / read_us},
@@ -83,15 +83,15 @@ nlohmann::json to_json(const Percentiles& times, double read_us) {
 std::set<std::string> reads_of(const std::vector<Measured>& all) {
     std::set<std::string> reads;
     for (const Measured& each : all) {
-        reads.insert(fmt::format("a plain read of a {} row, ranks {}: {:.2f} us", name_of(each.dtype),
-                                 each.ranks, each.read_us));
+        reads.insert(fmt::format("a plain read of a {} row, ranks {}: {:.2f} us",
+                                 measurement::name_of(each.dtype), each.ranks, each.read_us));
     }
     return reads;
 }
 
 }  // namespace
 
-// Of a decision.
+// Times of a decision.
 nlohmann::json lean_of(const CaseTimes& times) {
     const auto each = [&](std::uint64_t all) {
         return static_cast<double>(all) / static_cast<double>(times.lean_decisions);
@@ -114,7 +114,7 @@ void print_json(const DecideReport& report) {
         made["what"] = each.what;
         made["temperature"] = each.temperature;
         made["history"] = each.history;
-        made["dtype"] = name_of(each.dtype);
+        made["dtype"] = measurement::name_of(each.dtype);
         made["ranks"] = each.ranks;
         made["read_once_us"] = each.read_us;
     }
@@ -124,7 +124,7 @@ void print_json(const DecideReport& report) {
                                 {"rows", report.rows},
                                 {"history", report.all.front().history},
                                 {"rounds", report.rounds},
-                                {"environment", environment()}}
+                                {"environment", measurement::environment()}}
               << "\n";
 }
 
@@ -135,9 +135,9 @@ void print_table(const DecideReport& report) {
     for (const std::string& read : reads_of(report.all)) std::cout << read << "\n";
     std::cout << fmt::format("\n{:<{}} {:>9} {:>7} {:>9} {:>7}   {:>9} {:>7} {:>9} {:>7}   {}\n", "", width,
                              "p50 us", "x read", "p99 us", "x read", "with sum.", "x read", "p99 us",
-                             "x read", "how");
+                             "x read", "path");
     for (const Measured& each : report.all) {
-        const auto columns = [&each](const Percentiles& times) {
+        const auto columns = [&each](const measurement::Percentiles& times) {
             return fmt::format("{:>9.2f} {:>7.2f} {:>9.2f} {:>7.2f}", times.p50, times.p50 / each.read_us,
                                times.p99, times.p99 / each.read_us);
         };
@@ -152,9 +152,9 @@ void print_markdown(const DecideReport& report) {
     for (const std::string& read : reads_of(report.all)) std::cout << read << "\n";
     std::cout
         << "\n| case | p50 us | x read | p99 us | x read | with summaries, p50 us | x read | p99 us | x read "
-           "| how |\n| --- | --: | --: | --: | --: | --: | --: | --: | --: | --- |\n";
+           "| path |\n| --- | --: | --: | --: | --: | --: | --: | --: | --: | --- |\n";
     for (const Measured& each : report.all) {
-        const auto columns = [&each](const Percentiles& times) {
+        const auto columns = [&each](const measurement::Percentiles& times) {
             return fmt::format("{:.1f} | {:.2f} | {:.1f} | {:.2f}", times.p50, times.p50 / each.read_us,
                                times.p99, times.p99 / each.read_us);
         };

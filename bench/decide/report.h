@@ -1,4 +1,4 @@
-// The answers of `croupier bench decide`: a table, a page's table, or JSON.
+// Prints results of `croupier bench decide` as a table, Markdown or JSON.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ struct Measured {
     std::uint32_t history;
     proto::Dtype dtype;
     std::string ranks;
-    double read_us = 0.0;  // p50 of a plain read of a row of these
+    double read_us = 0.0;  // p50 of a plain read of such a row
     CaseTimes times;
 };
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""An hour of run.py as a picture: memory, latency, load and every kill; what is flat, and how sure that is.
+"""Plots an hour of run.py: memory, latency, load and every kill, with the slopes and their errors.
 
     picture.py OUT.json PICTURE.svg
 
@@ -48,7 +48,7 @@ def series(result: dict[str, Any], read: Read) -> Points:
 
 
 class Panel:
-    """One diagram: a title, an axis of values and the time's grid."""
+    """One diagram: a title, an axis of values and a time grid."""
 
     def __init__(self, y: float, height: float, seconds: float, title: str, most: float, least: float = 0.0):
         self.y, self.height, self.seconds = y, height, seconds
@@ -101,7 +101,7 @@ def line(x1: float, y1: float, x2: float, y2: float, colour: str, more: str = ""
 
 
 def text(x: float, y: float, words: str, anchor: str = "start", colour: str = INK) -> str:
-    # A light edge, so that words over curves can be read.
+    # A light outline keeps text over curves readable.
     edge = 'paint-order="stroke" stroke="white" stroke-width="3"'
     return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" fill="{colour}" {edge}>{words}</text>'
 
@@ -127,7 +127,7 @@ def memory(
     of: Callable[..., dict[str, Any]],
     colour: str,
 ) -> Panel:
-    """PSS, and what of it is the process's own: the rest depends on who else maps the same files."""
+    """PSS and private memory; the rest of the PSS depends on other processes that map the same files."""
     whole = series(result, lambda sample: of(sample)["pss_kib"])
     own = series(result, lambda sample: of(sample)["anon_kib"])
     most = round_up(max(value for _, value in whole) / 1024 * 1.6)
@@ -178,7 +178,7 @@ def load(result: dict[str, Any], y: float, seconds: float) -> Panel:
 
 
 def kills(result: dict[str, Any], y: float, seconds: float) -> tuple[list[str], float]:
-    """A tick where the moment is known, a bar as long as the round where sim chose it."""
+    """A tick if the time of a kill is known, a bar over the round if sim chose it."""
     body = [f'<text x="{LEFT}" y="{y - 10}" font-weight="bold" fill="{INK}">Killed</text>']
     totals = result["totals"]["kills_by_kind"]
     for kind, (name, colour) in KILLS.items():

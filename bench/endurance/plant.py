@@ -1,4 +1,4 @@
-"""A croupierd with an instance, a directory and a port of its own, that can be killed and followed."""
+"""A croupierd with its own instance, directory and port, which can be killed and observed."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ class Plant:
         self.log = self.folder / "log"
         self.ready_seconds: list[float] = []
         self.faults: list[str] = []
-        # Held while there is no daemon, so that no sample is taken of one that is on its way.
+        # Held while there is no daemon, so that no sample is taken of a starting one.
         self.changing = threading.RLock()
         settings = {
             "instance": self.instance,
             "run_dir": str(self.run_dir),
             "shm": {"dir": str(self.shm)},
-            # As `croupier sim` has it: imitated GPUs compute on the same cores.
+            # As in `croupier sim`: simulated GPUs compute on the same cores.
             "samplers": {"count": samplers, "pin": False, "restart_backoff_ms": 1},
             "sessions": {"reattach_grace_ms": 60000},
             "control": {"endpoint": self.endpoint},
@@ -81,7 +81,7 @@ class Plant:
             return str(answer.read().decode())
 
     def sampler_pids(self) -> list[int]:
-        """By index; 0 where one is being started again."""
+        """Pids by index; 0 while a sampler is restarting."""
         samplers = json.loads(self.fetch("/snapshot.json"))["samplers"]
         return [int(each["pid"]) if each["alive"] else 0 for each in samplers]
 
@@ -98,7 +98,7 @@ class Plant:
             self.start()
 
     def kill_sampler(self, index: int) -> bool:
-        """False where it is being started again."""
+        """Returns false if the sampler is restarting."""
         with self.changing:
             pid = self.sampler_pids()[index]
             if pid > 0:
@@ -106,7 +106,7 @@ class Plant:
             return pid > 0
 
     def processes(self) -> list[int]:
-        """Whoever maps the instance's files, removed or not: the daemon, its samplers, engines."""
+        """Processes that map files of the instance, removed or not: daemon, samplers, engines."""
         found = []
         for each in Path("/proc").glob("[0-9]*/maps"):
             try:
@@ -135,7 +135,7 @@ class Plant:
             self.start()
 
     def end(self) -> dict[str, Any]:
-        """SIGTERM; what it left, and what it logged."""
+        """Sends SIGTERM; returns the files left behind and the log."""
         with self.changing:
             self.process.terminate()
             self._await_end("SIGTERM", 0)
@@ -153,7 +153,7 @@ class Plant:
         }
 
     def logged(self) -> dict[str, int]:
-        """How often each event was logged, by level and name."""
+        """The number of log events by level and name."""
         events: Counter[str] = Counter()
         for line in self.log.read_text(errors="replace").splitlines():
             found = re.match(r"time=\S+ level=(\w+) pid=\d+ event=(\w+)", line)

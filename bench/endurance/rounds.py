@@ -1,4 +1,4 @@
-"""Rounds of `croupier sim`: what each asks for, drawn from a seed, and how it went."""
+"""Rounds of `croupier sim`: random options from a seed, and the results."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ import time
 from pathlib import Path
 from typing import Any
 
-# Verifying takes what time the cores have left, which on a busy machine is little.
+# Verifiers use only idle CPU time, which is scarce on a busy machine.
 TIMEOUT_S = 600
-# Beyond sim's own limit, which names what it waited for.
+# Longer than sim's own limit, whose message says what it waited for.
 HUNG_S = TIMEOUT_S + 60
-# Seconds of verifying one token, for each entry of the vocabulary; as measured on the first host.
+# Seconds to verify one token, per entry of the vocabulary, measured on the first host.
 VERIFY_SECONDS = 1.1e-7
 VERIFY_BUDGET_S = 3.5
 MIXES = ("mixed", "mixed", "full", "fixed", "plain", "greedy", "fixed-top-p", "fixed-temperature")
@@ -49,7 +49,7 @@ def random_shape(draw: random.Random, chaos: tuple[str, ...]) -> list[str]:
         "decisions": draw.choice(("ring", "ring", "zmq")),
         "prompt-max": draw.choice((64, 512, 4096)),
         "output-max": draw.choice((16, 64, 160)),
-        "tile": draw.choice((16, 64, 64, 64, 256)),
+        "tile": draw.choice((1, 64, 64, 64)),
         "truncates": draw.choice((0, 0, 0, 4)),
     }
     options = [part for name, value in shape.items() for part in (f"--{name}", str(value))]
@@ -61,7 +61,7 @@ def random_shape(draw: random.Random, chaos: tuple[str, ...]) -> list[str]:
 
 
 def reference_shape(draw: random.Random, chaos: tuple[str, ...]) -> list[str]:
-    """Always the same work, so that its latency can be compared with itself over the hour."""
+    """Always the same work, so that latencies can be compared over the hour."""
     shape = "--vocab 16384 --batch 4 --mix fixed --prompt-max 512 --output-max 64 --stage-ms 40 --steps 1000"
     return shape.split() + chaos_options(draw, chaos, 2)
 
@@ -72,7 +72,7 @@ def chaos_options(draw: random.Random, chaos: tuple[str, ...], most: int) -> lis
 
 
 class Round:
-    """One `croupier sim` against a daemon that runs already."""
+    """One `croupier sim` with a running daemon."""
 
     def __init__(self, programs: Path, endpoint: str, options: list[str], output: Path) -> None:
         self.options = options
@@ -87,7 +87,7 @@ class Round:
         self.session = f"sim-{self.process.pid}"
 
     def finish(self) -> dict[str, Any]:
-        """What sim reported, or why it did not."""
+        """The report of sim, or why there is none."""
         began = time.monotonic()
         hung = False
         try:
@@ -110,7 +110,7 @@ class Round:
         return found
 
     def kill(self) -> None:
-        """Also what it left: its processes are a group of their own."""
+        """Kills its process group, including processes that it left behind."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()

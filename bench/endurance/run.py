@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Two croupierds that decide for an hour while what is around them, and they, are killed.
+"""Runs two croupierds for an hour while they and processes around them are killed.
 
     run.py build/release/bin OUT.json [--seconds 3600] [--seed 1] [--work DIR]
 
@@ -34,7 +34,7 @@ from samples import Follower
 
 SAMPLE_EVERY_S = 10.0
 PAUSE_S = (8.0, 24.0)
-# For rounds that run when the time is over; one that takes longer is cut off, and told as such.
+# For rounds still running at the end; a longer one is aborted and reported.
 LAST_ROUNDS_S = 120.0
 SAMPLER_KILL_EVERY_S = (20.0, 60.0)
 DAEMON_END_EVERY_S = (15.0, 45.0)
@@ -72,7 +72,7 @@ class Hour:
             self.faults.append(f"{self.now()} s: {what}")
 
     def stream(self, name: str, plant: Plant, shape: Shape, chaos: tuple[str, ...]) -> None:
-        """Round after round; each round's options follow from the seed, the stream's name and its number."""
+        """Runs rounds; the options of each are a function of the seed, the stream's name and its number."""
         try:
             self._rounds(name, plant, shape, chaos)
         except Exception as failure:  # a thread that ends unseen would look like an hour without faults
@@ -96,7 +96,7 @@ class Hour:
                 self.over.wait(draw.uniform(*PAUSE_S))
 
     def _cut_when_over(self, one: Round) -> None:
-        """Time for a round that has begun to end by itself: the daemons end after all rounds did."""
+        """Waits for running rounds to end, because the daemons must end after them."""
         self.over.wait()
         try:
             one.process.wait(LAST_ROUNDS_S)
@@ -218,7 +218,7 @@ def environment(programs: Path) -> dict[str, Any]:
 
 
 def written(result: dict[str, Any]) -> str:
-    """JSON with a round or a sample a line."""
+    """JSON with one round or sample per line."""
     parts = []
     for key, value in result.items():
         if isinstance(value, list):
@@ -240,7 +240,7 @@ def main() -> int:
     parser.add_argument(
         "--work",
         type=Path,
-        help="kept folder of logs and reports; without it, a folder that goes when all was fine",
+        help="folder for logs and reports; by default a temporary one, removed after success",
     )
     arguments = parser.parse_args()
     programs = arguments.programs.resolve()

@@ -1,4 +1,4 @@
-"""What a daemon and its samplers hold at a moment, and what they did since the moment before."""
+"""Samples of a daemon and its samplers: their resources, and their work since the last sample."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def bytes_in(folder: Path) -> int:
 
 
 class Metrics:
-    """One answer of /metrics."""
+    """One response of /metrics."""
 
     def __init__(self, text: str) -> None:
         self.values: dict[str, list[tuple[dict[str, str], float]]] = defaultdict(list)
@@ -55,7 +55,7 @@ class Metrics:
         return sum(value for labels, value in self.values[name] if _has(labels, wanted))
 
     def histogram(self, name: str, **wanted: str) -> dict[str, Histogram]:
-        """Cumulative counts by upper bound, of each series that has the labels."""
+        """Cumulative counts by upper bound, for each series with the labels."""
         found: dict[str, Histogram] = defaultdict(dict)
         for labels, value in self.values[name + "_bucket"]:
             if _has(labels, wanted):
@@ -69,7 +69,7 @@ def _has(labels: dict[str, str], wanted: dict[str, str]) -> bool:
 
 
 def difference(before: dict[str, Histogram], after: dict[str, Histogram]) -> Histogram:
-    """Summed over series. A series that fell began anew: all of it is of this interval."""
+    """Sums over series. A series that decreased was restarted, so all of it counts."""
     total: Histogram = defaultdict(float)
     for series, now in after.items():
         was = before.get(series, {})
@@ -98,7 +98,7 @@ def quantile_us(histogram: Histogram, share: float) -> float | None:
 
 
 class Follower:
-    """Takes samples of one daemon; keeps the last histograms, of which the next sample is a difference."""
+    """Samples one daemon; keeps the last histograms, because samples are differences."""
 
     def __init__(self, plant: Plant) -> None:
         self.plant = plant
@@ -128,7 +128,7 @@ class Follower:
         return found
 
     def _columns(self, metrics: Metrics) -> int:
-        """Decided since the sample before."""
+        """Decisions since the last sample."""
         now = {labels["sampler"]: value for labels, value in metrics.values["croupier_sampler_columns_total"]}
         before, self._last_columns = self._last_columns, now
         return int(

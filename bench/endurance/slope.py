@@ -1,4 +1,4 @@
-"""Whether something stays as it is: a line through five-minute medians, and how sure its slope is."""
+"""Tests whether a value stays constant: fits a line to five-minute medians, with the error of its slope."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ class Slope:
         return self.at_start + self.per_hour * (second - self.start_s) / 3600.0
 
     def text(self, unit: str) -> str:
-        """With the verdict."""
+        """The slope as text, with a verdict."""
         size = f"{self.per_hour:+.0f} ± {self.error:.0f} {unit}/h"
         return f"{size}: {'no slope can be told' if abs(self.per_hour) <= self.error else 'not flat'}"
 
 
 def medians(points: Points, start_s: float, block_s: float = BLOCK_S) -> Points:
-    """Of whole blocks; samples beside each other depend on each other, and single ones stand out far."""
+    """Medians of blocks, because adjacent samples are correlated and some are outliers."""
     blocks: dict[int, Points] = {}
     for second, value in points:
         if second >= start_s:
@@ -41,7 +41,7 @@ def medians(points: Points, start_s: float, block_s: float = BLOCK_S) -> Points:
 
 
 def fit(points: Points, start_s: float, block_s: float = BLOCK_S) -> Slope | None:
-    """Nothing where the time is too short for a slope and its error."""
+    """Returns None if there is too little time for a slope and its error."""
     of = medians(points, start_s, block_s)
     if len(of) < 3:
         return None

@@ -1,4 +1,4 @@
-// `croupier bench fairness`: what a small session waits for a large one beside it.
+// `croupier bench fairness`: measures how long a small session waits for a large one.
 #pragma once
 
 #include <CLI/CLI.hpp>

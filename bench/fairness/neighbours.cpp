@@ -11,7 +11,7 @@
 #include <thread>
 
 #include "croupier/client.hpp"
-#include "gpu_writer/host_writer.h"
+#include "gpu_writer/rank_writer.h"
 #include "proto/sampling.h"
 #include "shm/clock.h"
 #include "testing/own_daemon.h"
@@ -28,13 +28,14 @@ std::vector<std::byte> logits_row(std::uint32_t vocab, std::uint32_t seed, bool 
         seed = seed * 1664525U + 1013904223U;
         const float logit = static_cast<float>(seed >> 8U) / 1048576.0F - 8.0F;
         const std::uint32_t bits = std::bit_cast<std::uint32_t>(logit) >> (fp32 ? 0U : 16U);
-        // The first bytes are the low ones.
+        // Little-endian: the low bytes come first.
         std::memcpy(row.data() + token * size, &bits, size);
     }
     return row;
 }
 
-// Of fp32 rows all tokens are sorted where their distribution is asked for, and a filter keeps nearly all.
+// The most expensive request: fp32 rows, a filter that keeps nearly all tokens, and a large support, which
+// needs a sort of all tokens.
 client::Sequence dearest_sequence(std::uint64_t uid, std::uint32_t vocab) {
     client::Sequence made;
     made.uid = uid;
@@ -46,7 +47,7 @@ client::Sequence dearest_sequence(std::uint64_t uid, std::uint32_t vocab) {
     return made;
 }
 
-// The `full` of `croupier bench decide`.
+// The case `full` of `croupier bench decide`.
 client::Sequence full_sequence(std::uint64_t uid) {
     client::Sequence made;
     made.uid = uid;
@@ -62,7 +63,7 @@ client::Sequence full_sequence(std::uint64_t uid) {
     return made;
 }
 
-// A session with one rank, whose step `slot` always has the same sequences.
+// A session with one rank, in which each slot always has the same sequences.
 class Engine {
   public:
     Engine(const std::string& endpoint, const char* name, const Neighbours& shape, std::uint32_t columns,
@@ -71,7 +72,7 @@ class Engine {
           vocab_(shape.vocab),
           dear_(dear),
           session_(options(endpoint, name, shape, columns, slots, dear)) {
-        auto attached = gpu_writer::HostWriter::attach(session_.segment_path(), 0);
+        auto attached = gpu_writer::RankWriter::attach(session_.segment_path(), 0);
         if (!attached) throw std::runtime_error(attached.error().message);
         writer_.emplace(std::move(attached).value());
         row_ = logits_row(shape.vocab, columns, dear_);
@@ -82,7 +83,7 @@ class Engine {
     std::uint32_t in_flight() const { return session_.in_flight(); }
     bool waits(std::uint32_t timeout_ms) { return session_.wait(timeout_ms).has_value(); }
 
-    // Up to the last tile; the logits of a slot are laid once, and published again with every step.
+    // Publishes all tiles. The logits of a slot are written once and published again with every step.
     std::uint64_t prepare() {
         const std::size_t slot = next_++ % sequences_.size();
         renew(slot);
@@ -120,7 +121,7 @@ class Engine {
         return made;
     }
 
-    // A log is not endless: new sequences take over before it is full.
+    // New sequences replace the old ones before their logs are full.
     void renew(std::size_t at) {
         Slot& slot = sequences_[at];
         if (!slot.uids.empty() && ++slot.outputs < kSequenceTokens - 8) return;
@@ -137,7 +138,7 @@ class Engine {
     std::uint32_t vocab_;
     bool dear_;
     client::Session session_;
-    std::optional<gpu_writer::HostWriter> writer_;
+    std::optional<gpu_writer::RankWriter> writer_;
     std::vector<std::byte> row_;
     std::vector<Slot> sequences_;
     std::vector<bool> laid_;
@@ -158,7 +159,7 @@ std::vector<std::uint64_t> time_steps(Engine& engine, std::uint32_t steps) {
     return times;
 }
 
-// Keeps every slot of the large session full until it is told to stop.
+// Keeps every slot of the large session busy until told to stop.
 void keep_busy(Engine& engine, const Neighbours& shape, const std::atomic<bool>& stop,
                std::atomic<std::uint64_t>& decided) {
     while (!stop.load(std::memory_order_relaxed)) {

@@ -8,15 +8,14 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "bench/environment.h"
 #include "bench/fan_out/trip.h"
-#include "bench/percentiles.h"
+#include "measurement/environment.h"
+#include "measurement/percentiles.h"
 
 namespace croupier::bench {
 namespace {
 
-// Of the burst of one trip: what a large record's would be must fit into memory, and a small one's take long
-// enough.
+// Limits of a burst: large records must fit into memory, and small ones must take long enough to time.
 constexpr std::uint64_t kBurstBytes = 256U << 20U;
 
 struct FanOutBenchOptions {
@@ -28,8 +27,8 @@ struct FanOutBenchOptions {
 
 struct Measured {
     std::vector<std::uint64_t> latency_ns;
-    std::vector<double> rates;  // of each round
-    std::string why_not;        // it could not be measured
+    std::vector<double> rates;  // per round
+    std::string why_not;        // why it could not be measured; empty if it was
 
     double rate() const {
         std::vector<double> sorted = rates;
@@ -40,7 +39,7 @@ struct Measured {
 
 using Row = std::map<Way, Measured>;
 
-// By turns, so that what else the host does meets all of them.
+// Alternates between the methods, so that other load affects all of them.
 Row measure(const FanOutBenchOptions& options, std::uint32_t bytes) {
     TripOptions trip = options.trip;
     trip.record_bytes = bytes;
@@ -57,7 +56,7 @@ Row measure(const FanOutBenchOptions& options, std::uint32_t bytes) {
                                            made.latency_ns.end());
                 measured.rates.push_back(made.records_a_second);
             } catch (const std::exception& failure) {
-                // NCCL takes a GPU for each member; without the others there is no measurement.
+                // NCCL needs a GPU per member and may fail; failures of the others are fatal.
                 if (way != Way::nccl) throw;
                 measured.why_not = failure.what();
             }
@@ -68,20 +67,20 @@ Row measure(const FanOutBenchOptions& options, std::uint32_t bytes) {
 
 nlohmann::json to_json(const Measured& measured, const Measured& bare) {
     if (!measured.why_not.empty()) return {{"not_measured", measured.why_not}};
-    const Percentiles times = percentiles_us(measured.latency_ns);
+    const measurement::Percentiles times = measurement::percentiles_us(measured.latency_ns);
     return {{"latency_us", to_json(times)},
             {"records_a_second", measured.rate()},
             {"records_a_second_of_rounds", measured.rates},
-            {"latency_to_bare_p50", times.p50 / percentiles_us(bare.latency_ns).p50},
+            {"latency_to_bare_p50", times.p50 / measurement::percentiles_us(bare.latency_ns).p50},
             {"rate_to_bare", measured.rate() / bare.rate()}};
 }
 
 void print(std::uint32_t bytes, const Row& row) {
     const Measured& bare = row.at(Way::bare);
-    const double bare_p50 = percentiles_us(bare.latency_ns).p50;
+    const double bare_p50 = measurement::percentiles_us(bare.latency_ns).p50;
     for (const auto& [way, measured] : row) {
         if (!measured.why_not.empty()) continue;
-        const Percentiles times = percentiles_us(measured.latency_ns);
+        const measurement::Percentiles times = measurement::percentiles_us(measured.latency_ns);
         std::cout << fmt::format("{:>8}  {:<14} {:>9.1f} {:>9.1f} {:>7.2f} x {:>11.0f} {:>9.1f} {:>7.2f} x\n",
                                  bytes, name_of(way), times.p50, times.p99, times.p50 / bare_p50,
                                  measured.rate(), measured.rate() * bytes / 1e6,
@@ -94,7 +93,7 @@ int run(const FanOutBenchOptions& options) {
     nlohmann::json rows = nlohmann::json::array();
     std::string why_no_nccl;
     if (!options.json) {
-        std::cout << fmt::format("{:>8}  {:<14} {:>9} {:>9} {:>9} {:>11} {:>9} {:>9}\n", "bytes", "way",
+        std::cout << fmt::format("{:>8}  {:<14} {:>9} {:>9} {:>9} {:>11} {:>9} {:>9}\n", "bytes", "method",
                                  "p50 us", "p99 us", "to bare", "records/s", "MB/s", "to bare");
     }
     for (const std::uint32_t bytes : options.sizes) {
@@ -112,10 +111,10 @@ int run(const FanOutBenchOptions& options) {
                                     {"rounds", options.rounds},
                                     {"paced", options.trip.paced},
                                     {"endpoint", options.trip.port == 0 ? "ipc" : "tcp with CURVE, loopback"},
-                                    {"environment", environment()}}
+                                    {"environment", measurement::environment()}}
                   << "\n";
     } else if (!why_no_nccl.empty()) {
-        std::cout << "\nnccl was not measured: " << why_no_nccl << "\n";
+        std::cout << "\nnccl was skipped:  " << why_no_nccl << "\n";
     }
     return 0;
 }
@@ -123,34 +122,35 @@ int run(const FanOutBenchOptions& options) {
 }  // namespace
 
 void add_fan_out_bench(CLI::App& bench, int& status) {
-    auto* fan_out = bench.add_subcommand("fan_out", "Records to other processes, beside a bare ZMQ PUB/SUB");
+    auto* fan_out = bench.add_subcommand(
+        "fan_out", "Compare fan-out of records to other processes with a bare ZMQ PUB/SUB");
     auto options = std::make_shared<FanOutBenchOptions>();
     fan_out->footer(
-        "Latency is that of one record at a time, from the root's call to a leaf's hand; the rate is that of "
-        "a burst, until\n"
-        "the last leaf has the last record. The bare PUB/SUB has no window, no receipts and no word of a "
-        "peer's death.\n"
+        "Latency: one record at a time, from the root's call until a leaf has it. Rate: a burst of records,\n"
+        "until the last leaf has the last record. The bare PUB/SUB has no window, no receipts and does not "
+        "detect\n"
+        "dead peers.\n"
         "Examples:\n"
         "  croupier bench fan_out\n"
         "  croupier bench fan_out --leaves 3 --bytes 1024 --tcp-port 7009 --json");
-    fan_out->add_option("--bytes", options->sizes, "Sizes of a record")
+    fan_out->add_option("--bytes", options->sizes, "Record sizes")
         ->capture_default_str()
         ->check(CLI::Range(8U, 64U << 20U));
-    fan_out->add_option("--leaves", options->trip.leaves, "Members beside the root")
+    fan_out->add_option("--leaves", options->trip.leaves, "Number of leaves")
         ->capture_default_str()
         ->check(CLI::Range(1, 16));
-    fan_out->add_option("--rounds", options->rounds, "Of each way, by turns")
+    fan_out->add_option("--rounds", options->rounds, "Rounds per method")
         ->capture_default_str()
         ->check(CLI::PositiveNumber);
-    fan_out->add_option("--paced", options->trip.paced, "Records of a round that are timed")
+    fan_out->add_option("--paced", options->trip.paced, "Records per round for the latency")
         ->capture_default_str()
         ->check(CLI::Range(1, 100000));
-    fan_out->add_option("--burst", options->trip.burst, "Records of a round's burst, at most")
+    fan_out->add_option("--burst", options->trip.burst, "Most records in a burst")
         ->capture_default_str()
         ->check(CLI::PositiveNumber);
     fan_out->add_option("--tcp-port", options->trip.port,
-                        "Over tcp on this port of 127.0.0.1, with CURVE, instead of ipc");
-    fan_out->add_flag("--json", options->json, "One JSON object");
+                        "Use tcp with CURVE on this port of 127.0.0.1 instead of ipc");
+    fan_out->add_flag("--json", options->json, "Print one JSON object");
     fan_out->callback([options, &status] { status = run(*options); });
 }
 

@@ -1,4 +1,4 @@
-// `croupier bench fan_out`: records to other processes, beside a bare ZMQ PUB/SUB.
+// `croupier bench fan_out`: compares fan-out of records with a bare ZMQ PUB/SUB.
 #pragma once
 
 #include <CLI/CLI.hpp>

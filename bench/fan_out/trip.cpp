@@ -29,9 +29,10 @@ constexpr std::uint32_t kMostLeaves = 16;
 constexpr std::uint32_t kMostPaced = 100'000;
 constexpr std::chrono::seconds kPatience{60};
 
-// What the processes have in common.
+// State shared by the processes.
 struct Board {
-    std::atomic<std::uint32_t> arrived;  // by all leaves together, of the paced ones and of the last
+    std::atomic<std::uint32_t>
+        arrived;  // records received by all leaves: paced ones, and the last of the burst
     std::array<char, 512> failure;
     std::atomic<bool> failed;
     std::uint64_t begin_ns;
@@ -115,7 +116,7 @@ void run_leaf(Way way, const Meeting& meeting, std::uint32_t leaf, const TripOpt
     }
     for (std::uint32_t i = 0; i < options.burst; ++i) {
         if (end->receive().size() != options.record_bytes)
-            throw std::runtime_error("a record has another size");
+            throw std::runtime_error("a record has the wrong size");
     }
     board.end_ns.at(leaf) = monotonic_ns();
     arrive();
@@ -141,7 +142,7 @@ Meeting meeting_for(const TripOptions& options, const std::string& folder) {
     return meeting;
 }
 
-// The first that fails ends the others: they would wait for it.
+// If a process fails, kills the others, which would wait for it.
 void await_all(std::vector<ChildProcess>& parts, const Board& board) {
     while (!parts.empty()) {
         std::erase_if(parts, [](ChildProcess& part) { return part.poll().has_value(); });
@@ -160,13 +161,13 @@ Trip make_trip(Way way, const TripOptions& options) {
         throw std::runtime_error("--leaves should be 1 to 16");
     if (options.paced > kMostPaced) throw std::runtime_error("--paced should be at most 100000");
     if (options.record_bytes < sizeof(std::uint64_t))
-        throw std::runtime_error("a record has 8 bytes at least: its time");
+        throw std::runtime_error("--bytes should be at least 8, the size of a time stamp");
     const Folder folder;
     const SharedBoard board;
     const Meeting meeting = meeting_for(options, folder.path());
     const auto failed = [&board](const std::string& why) { keep_failure(*board, why); };
     std::vector<ChildProcess> parts;
-    // The parent has no ZMQ and no CUDA, which a fork would break.
+    // The parent uses neither ZMQ nor CUDA, which do not survive a fork.
     parts.push_back(ChildProcess::run([&] { run_root(way, meeting, options, *board); }, failed));
     for (std::uint32_t leaf = 0; leaf < options.leaves; ++leaf) {
         parts.push_back(ChildProcess::run([&] { run_leaf(way, meeting, leaf, options, *board); }, failed));

@@ -39,7 +39,7 @@ class GroupRoot final : public RootEnd {
     GroupRoot(Way way, const Meeting& meeting)
         : group_(need(fan_out::open_fan_out(group_options(way, meeting, 0)))) {}
     void send(std::span<const std::uint8_t> record) override {
-        // Busy: the window is full until a receipt comes, which is heard while it waits for answers.
+        // Busy: the window is full until a receipt arrives; waiting for answers processes receipts.
         while (!need(group_->send(record))) {
             (void)need(group_->receive_answer(milliseconds(0)));
             std::this_thread::yield();
@@ -56,7 +56,7 @@ class GroupLeaf final : public LeafEnd {
         : group_(need(fan_out::open_fan_out(group_options(way, meeting, leaf + 1)))) {}
     std::span<const std::uint8_t> receive() override {
         const auto record = need(group_->receive(kPatience));
-        if (!record) throw std::runtime_error("no record came");
+        if (!record) throw std::runtime_error("no record arrived");
         return *record;
     }
 
@@ -73,13 +73,13 @@ class BareRoot final : public RootEnd {
     explicit BareRoot(const Meeting& meeting) : socket_(context_, zmq::socket_type::xpub) {
         socket_.set(zmq::sockopt::sndhwm, 0);
         socket_.set(zmq::sockopt::rcvtimeo, static_cast<int>(kPatience.count()));
-        // Each leaf's own subscription, not only the first of a topic.
+        // Receive each leaf's subscription, not only the first of a topic.
         socket_.set(zmq::sockopt::xpub_verbose, true);
         if (over_tcp(meeting)) proto::serve_curve(socket_, meeting.root_secret);
         socket_.bind(meeting.endpoint);
         for (std::uint32_t leaf = 0; leaf < meeting.leaves; ++leaf) {
             zmq::message_t subscription;
-            if (!socket_.recv(subscription)) throw std::runtime_error("nobody subscribed");
+            if (!socket_.recv(subscription)) throw std::runtime_error("no leaf subscribed");
         }
     }
     void send(std::span<const std::uint8_t> record) override {
@@ -102,7 +102,7 @@ class BareLeaf final : public LeafEnd {
         socket_.connect(meeting.endpoint);
     }
     std::span<const std::uint8_t> receive() override {
-        if (!socket_.recv(message_)) throw std::runtime_error("no record came");
+        if (!socket_.recv(message_)) throw std::runtime_error("no record arrived");
         return {message_.data<std::uint8_t>(), message_.size()};
     }
 

@@ -1,5 +1,5 @@
-// The ways by which a record reaches other processes that are compared: a group over ZMQ, over NCCL, and a
-// bare PUB/SUB that knows of no loss, no window and no answer.
+// The compared methods to send a record to other processes: a group over ZMQ, a group over NCCL, and a bare
+// PUB/SUB without window, receipts and detection of loss.
 #pragma once
 
 #include <cstdint>
@@ -14,23 +14,23 @@ const char* name_of(Way way);
 
 struct Meeting {
     std::string endpoint;
-    // Of CURVE, for tcp; the root's, then the leaves'.
+    // CURVE keys for tcp: the root's, then the leaves'.
     std::string root_public, root_secret, leaf_public, leaf_secret;
     std::uint32_t leaves = 1;
 };
 
-// Both throw std::runtime_error, also when the other side does not come.
+// Both throw std::runtime_error, also if the other side does not connect.
 class RootEnd {
   public:
     virtual ~RootEnd() = default;
-    // Returns when the record is on its way.
+    // Returns when the record has been sent.
     virtual void send(std::span<const std::uint8_t> record) = 0;
 };
 
 class LeafEnd {
   public:
     virtual ~LeafEnd() = default;
-    // Until the next call.
+    // Valid until the next call.
     virtual std::span<const std::uint8_t> receive() = 0;
 };
 

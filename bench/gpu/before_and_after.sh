@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Two builds in turns on a host with many cores: from the repository's root, with build/bundle made by
-# `./dev bundle` and build/bundle/old/{croupier,croupierd} of the build before.
+# Compares two builds on a host with many cores. Run from the repository's root, with build/bundle made by
+# `./dev bundle`, and croupier and croupierd of the previous build in build/bundle/old.
 #   OUT=FOLDER bench/gpu/before_and_after.sh
 set -uo pipefail
 cd "$(dirname "$0")/../.."
@@ -25,7 +25,7 @@ def walk(x, path=''):
         for i, v in enumerate(x): yield from walk(v, path + '/' + str(v.get('case', v.get('name', i)) if isinstance(v, dict) else i))
     elif isinstance(x, (int, float)): yield path, x
 for path, x in walk(json.load(sys.stdin)):
-    # A decision in reads of its row, of the same run: the clock of the host changes.
+    # Decisions relative to plain reads in the same run, because the host's clock varies.
     if path.endswith('/ratio') or 'p50' in path and 'cases' not in path: print(path, x)"; }
 for round in 1 2 3 4 5 6 7 8 9 10; do
     for which in old new; do

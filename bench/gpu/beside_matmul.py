@@ -1,13 +1,13 @@
-"""What steps cost matrix products that run on the same GPU, in the same process, meanwhile.
+"""How much steps slow down matrix products that run on the same GPU in the same process.
 
     beside_matmul.py OUT.json [--columns 256] [--samplers 12] [--rounds 3]
 
 PYTHONPATH has the package croupier with its programs, torch and bench/vllm. A CUDA graph of products runs
-over and over; in turns nothing runs beside it, then a step every 5 ms, then steps back to back, as rows, as
-lean steps, and as lean steps whose tokens another stream waits for than the one that has sent them: what an
-engine does that goes on meanwhile. That stream waits by a word, where the step's own has a kernel that looks.
-"read once" is no sampler: torch finds the largest logit of each row, as often as lean steps come, which is
-the least that any sampler's reading of them costs. "lost_us" is what a step costs the products.
+repeatedly: alone, with a step every 5 ms, and with steps back to back. Steps are sent as rows, as lean steps,
+and as lean steps for whose tokens another stream waits, as in an engine that continues meanwhile. That stream
+waits for a word in memory; the step's own stream has a polling kernel. "read once" is a lower bound: torch
+finds the largest logit of each row as often as lean steps occur. "lost_us" is the time that products lose per
+step.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Daemon:
 
 
 class Products:
-    """Matrix products that keep a GPU busy for some milliseconds, as one CUDA graph."""
+    """A CUDA graph of matrix products that keeps a GPU busy for some milliseconds."""
 
     EACH = 40
 
@@ -80,7 +80,7 @@ class Products:
         self._kept = a, b, out
 
     def us_each(self, seconds: float) -> float:
-        """One product's time, while the GPU always has some to do."""
+        """The time of one product while the GPU is always busy."""
         begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
         replays, until = 0, time.monotonic() + seconds
         with torch.cuda.stream(self._stream):
@@ -100,7 +100,7 @@ class Products:
 
 
 class Reading:
-    """Rows whose largest logit is found again and again, at another's pace."""
+    """Finds the largest logit of rows repeatedly, at the pace of another engine."""
 
     def __init__(self, rows: list[torch.Tensor]) -> None:
         self.rows = itertools.cycle(rows)
@@ -168,7 +168,7 @@ class Steps:
 
 
 def rows_of(columns: int) -> torch.Tensor:
-    """As spread as a model's, with some tokens that stand out, other ones in each."""
+    """Logits as spread as a model's, with different likely tokens in each row."""
     rows = torch.randn(columns, VOCAB, device="cuda") * 2.5
     rows.scatter_add_(
         1,
@@ -179,7 +179,7 @@ def rows_of(columns: int) -> torch.Tensor:
 
 
 def beside(step: Callable[[], None], products: Products, pause: float, seconds: float) -> dict[str, Any]:
-    """A product's time while steps are made, one each `pause` seconds where they are not longer."""
+    """The time of a product while steps run, at most one per `pause` seconds."""
     took: list[float] = []
     over = threading.Event()
 
@@ -217,7 +217,7 @@ def main() -> None:
     parser.add_argument("--columns", type=int, default=256)
     parser.add_argument("--samplers", type=int, default=12)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--rows", type=int, default=24, help="batches of logits, which take turns")
+    parser.add_argument("--rows", type=int, default=24, help="number of batches of logits to cycle through")
     parser.add_argument("--seconds", type=float, default=1.0)
     arguments = parser.parse_args()
     daemon = Daemon(arguments.samplers)

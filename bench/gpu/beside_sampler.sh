@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# From logits in a GPU's memory to tokens there, Croupier's lean steps beside vLLM's own sampler on one GPU, one after the
-# other: from the repository's root, with build/bundle (`./dev bundle`) and what bench/vllm/package.sh packs.
+# Compares Croupier's lean steps with vLLM's own sampler on one GPU, from logits to tokens in GPU memory. Run from
+# the repository's root, with build/bundle (`./dev bundle`) and the archives of bench/vllm/package.sh.
 #   OUT=FOLDER bench/gpu/beside_sampler.sh [SAMPLERS]     writes FOLDER/beside-sampler.json and prints the table
-# FOLDER/beside-sampler-steps.json has all of Croupier's steps. BATCHES and STEPS may be given. Croupier's tokens are
-# verified; vLLM's engine has logits of its own, as wide and as spread.
+# FOLDER/beside-sampler-steps.json has all steps of Croupier. BATCHES and STEPS are optional. Croupier's tokens are
+# verified. vLLM's engine has other logits of the same size and spread.
 set -uo pipefail
 cd "$(dirname "$0")/../.." || exit
 out=${OUT:-bench/results} batches=${BATCHES:-1 8 32 64 128 256}

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""One result of a run of step_latency.sh or kills.sh, with the machine that it was made on.
+"""Combines the results of step_latency.sh or kills.sh with a description of the machine.
 
 bench/gpu/collect.py FOLDER [torch.json] >result.json      FOLDER holds the runs' JSON, one file each
 """
@@ -21,7 +21,7 @@ def said(*command):
 
 
 def stolen_core_seconds():
-    """What the hypervisor has given to others of this machine's cores since its start: steps wait for those."""
+    """CPU time stolen by the hypervisor since boot, which delays steps."""
     with open("/proc/stat") as stat:
         ticks = int(stat.readline().split()[8])
     return ticks / os.sysconf("SC_CLK_TCK")

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# What draws cost on a GPU host's processor, and whether its instruction sets and its GPU race bit for bit
-# alike: from the repository's root, with build/bundle made by `./dev bundle`.
+# Measures draws on a GPU host's processor, and checks that its instruction sets and its GPU give identical races.
+# Run from the repository's root, with build/bundle made by `./dev bundle`.
 #   OUT=FOLDER bench/gpu/draws.sh [ROWS...]   logs and results go to FOLDER (default: bench/results);
-#                                             ROWS: files of bf16 rows (default: generated ones)
-#   PARTS="decide.json step.json" ...         these parts alone
-#   HOT=FILE ...                              the ids by their counts, hottest first: shvs.json too
-# A part that fails says so and the others go on; the exit status counts the failures.
+#                                             ROWS: files with bf16 rows (default: generated rows)
+#   PARTS="decide.json step.json" ...         run only these parts
+#   HOT=FILE ...                              ids by count, hottest first; also writes shvs.json
+# If a part fails, the others continue; the exit status is the number of failures.
 set -uo pipefail
 cd "$(dirname "$0")/../.."
 bundle=$PWD/build/bundle
@@ -14,10 +14,10 @@ rows=()
 [ $# -eq 0 ] || rows=(--rows "$@")
 failures=0
 
-[ -x "$bundle/run" ] || { echo "there is no $bundle: make it with ./dev bundle" >&2; exit 1; }
+[ -x "$bundle/run" ] || { echo "cannot find $bundle: create it with ./dev bundle" >&2; exit 1; }
 mkdir -p "$out"
 
-# part NAME SECONDS COMMAND...: what it prints goes to NAME, the end of its errors here too.
+# part NAME SECONDS COMMAND...: writes the output to NAME and prints the end of its errors.
 part() {
     local name=$1 seconds=$2 status=0
     [[ -z ${PARTS:-} || " $PARTS " == *" $name "* ]] || return 0
@@ -29,7 +29,7 @@ part() {
     [ "$status" -eq 0 ] || failures=$((failures + 1))
 }
 
-# Without it the GPU's tests would skip what they cannot run, and pass.
+# Without a GPU the tests would skip everything and pass.
 export CROUPIER_TEST_GPU=required
 lscpu | grep -E '^(Model name|CPU\(s\)):' | tee "$out/machine.txt"
 nvidia-smi --query-gpu=name,driver_version --format=csv,noheader | tee -a "$out/machine.txt"

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# More cases than every run can afford, on a host with many cores: from the repository's root, with
+# Runs more random cases than the tests do, on a host with many cores. Run from the repository's root, with
 # build/bundle made by `./dev bundle`.
 #   OUT=FOLDER CORES=16 bench/gpu/exact.sh      logs go to FOLDER (default: bench/results)
 #   CASES=75000 FULL=720 LARGE=1000 CUT=9100 ...
-#                                               requests a process: of up to 700 ids, of a model's rows, of any rows of
-#                                               a real vocabulary's size; decisions of the cut
-#   FUZZ=300 ...                                and each fuzzer in build/bundle/fuzz twice for so many seconds:
+#                                               cases per process: up to 700 ids, rows of a model, random rows with a
+#                                               real vocabulary; decisions of the cut
+#   FUZZ=300 ...                                also run each fuzzer in build/bundle/fuzz twice for this many seconds:
 #                                               mkdir build/bundle/fuzz; strip -o build/bundle/fuzz/NAME build/fuzz/bin/NAME
 set -uo pipefail
 cd "$(dirname "$0")/../.."
@@ -13,7 +13,7 @@ run=$PWD/build/bundle/run
 out=${OUT:-bench/results}
 cores=${CORES:-$(nproc)}
 mkdir -p "$out"
-[ -x "$run" ] || { echo "there is no $run: make it with ./dev bundle" >&2; exit 1; }
+[ -x "$run" ] || { echo "cannot find $run: create it with ./dev bundle" >&2; exit 1; }
 
 fuzz() {
     local name=$1 worker=$2

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Every fuzzer for ten minutes less a breath, and the slowest tests under asan-ubsan, on a host with 16 cores: from the repository's
-# root, with build/fuzzpack.tgz: bundle/fuzz has the fuzzers, bundle/asan test_sampler, bundle/lib what they need.
+# Runs every fuzzer for just under ten minutes, and the slowest tests under asan-ubsan, on a host with 16 cores. Run
+# from the repository's root, with build/fuzzpack.tgz: bundle/fuzz has the fuzzers, bundle/asan test_sampler, and
+# bundle/lib their libraries.
 #   SECONDS_EACH=585 OUT=FOLDER bench/gpu/fuzz.sh
 set -uo pipefail
 cd "$(dirname "$0")/../.."

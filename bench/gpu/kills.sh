@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# What dies on a GPU host, and what then: from the repository's root, with build/bundle made by `./dev bundle`.
+# Kills processes on a GPU host and verifies every token. Run from the repository's root, with build/bundle made by
+# `./dev bundle`.
 #   OUT=FOLDER bench/gpu/kills.sh [TP]     raw results go to FOLDER (default: bench/results)
-# Each run is verified token by token; the exit status counts the runs that were not sound.
+# The exit status is the number of failed runs.
 set -uo pipefail
 cd "$(dirname "$0")/../.."
 bundle=$PWD/build/bundle
@@ -9,7 +10,7 @@ tp=${1:-1}
 out=${OUT:-bench/results}
 failures=0
 
-[ -x "$bundle/run" ] || { echo "there is no $bundle: make it with ./dev bundle" >&2; exit 1; }
+[ -x "$bundle/run" ] || { echo "cannot find $bundle: create it with ./dev bundle" >&2; exit 1; }
 mkdir -p "$out/kills-tp$tp"
 . bench/gpu/cublas.sh
 
@@ -32,5 +33,5 @@ chaos writer 4 300
 chaos client 6 300
 chaos daemon 3 300
 bench/gpu/collect.py "$out/kills-tp$tp" >"$out/kills-tp$tp.json"
-echo "$failures run(s) were not sound; results are in $out"
+echo "$failures run(s) failed; results are in $out"
 exit "$failures"

@@ -1,18 +1,18 @@
 #!/usr/bin/env bash
-# A lean step's kernels on a GPU host: whether they lay what the host lays, their words last, and how long a step takes:
-# from the repository's root, with build/bundle made by `./dev bundle`.
+# Tests and times the kernels of lean steps on a GPU host. Run from the repository's root, with build/bundle made by
+# `./dev bundle`.
 #   [PARTS=tests,kernels,sanitizer] [BATCHES=1,256] OUT=FOLDER bench/gpu/lean.sh
-# OUT (default: bench/results) gets lean.log, lean.json and the checkers' logs.
+# OUT (default: bench/results) gets lean.log, lean.json and the logs of compute-sanitizer.
 set -uo pipefail
 cd "$(dirname "$0")/../.." || exit
 bundle=$PWD/build/bundle
 out=${OUT:-bench/results} parts=${PARTS:-tests,kernels,sanitizer}
 failures=0
 
-[ -x "$bundle/run" ] || { echo "there is no $bundle: make it with ./dev bundle" >&2; exit 1; }
+[ -x "$bundle/run" ] || { echo "cannot find $bundle: create it with ./dev bundle" >&2; exit 1; }
 mkdir -p "$out"
 wants() { [[ ,$parts, == *,$1,* ]]; }
-# Without it the tests would skip what they cannot run, and pass.
+# Without a GPU the tests would skip everything and pass.
 export CROUPIER_TEST_GPU=required
 
 if wants tests; then

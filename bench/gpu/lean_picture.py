@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What a lean step's time goes to, as a picture: a bar for each batch and kind of request, no library needed.
+"""Draws the parts of a lean step's time as SVG bars, one per batch and kind of request.
 
     lean_picture.py KERNELS.json STEPS.json PICTURE.svg
 
@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-# Bytes a microsecond of an H200's memory, as a copy within it moves them.
+# Memory bandwidth of an H200 for copies, in bytes per microsecond.
 MEMORY_RATE = 4.3e6
 PARTS = {
     "launch, and the tokens' way back": "#64748b",
@@ -28,7 +28,7 @@ LEFT, RIGHT, TOP, BAR, GAP, GROUP, WIDE = 190, 60, 46, 13, 3, 12, 620
 
 
 def transport_of(kernels: dict[str, Any], kind: str, columns: int) -> dict[str, Any]:
-    """The measured case that is nearest to what such requests are sent."""
+    """The measured case that is nearest to the blocks sent for such requests."""
     drawn = kind == "fixed-temperature"
     wanted = {"columns": columns, "sums": False, "drawn": drawn}
     if not drawn:
@@ -41,7 +41,7 @@ def parts_of(kernels: dict[str, Any], step: dict[str, Any], kind: str, columns: 
     empty = transport["empty_to_tokens_us"]["p50"]
     reading = transport["bytes_of_rows"] / MEMORY_RATE
     whole = step["hbm_to_hbm_us"]["p50"]
-    # Rows of the two measurements differ: those of one may be dearer to send than a whole step of the other.
+    # The two measurements have different rows, so a part may exceed the whole step.
     to_tokens = min(transport["to_tokens_us"]["p50"], whole)
     return [empty, reading, to_tokens - empty - reading, whole - to_tokens]
 

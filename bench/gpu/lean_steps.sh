@@ -5,9 +5,8 @@
 # First the writer's tests on the GPU and the kernels' own times, then steps from the logits in a GPU's memory to the
 # tokens there: every token is verified against the reference after each run. PARTS: tests, kernels, steps, chaos.
 # AWAIT=1: the stream waits for the tokens, as the plugin's does; else a thread of the engine's fetches them.
-# TRANSPORTS: rows, lean, copied: lean steps whose rows the writer copies and the engine writes over at once, in a
-# session whose transport is by device, and auto: likewise, in a session that asks for no transport. CHAOS_TRANSPORT: of
-# the kills (default: lean). OPTIONS: of all runs, such as --masked.
+# TRANSPORTS: rows, lean, and copied: lean steps whose rows the writer copies and the engine writes over at once.
+# CHAOS_TRANSPORT: of the kills (default: lean). OPTIONS: of all runs, such as --masked.
 set -uo pipefail
 cd "$(dirname "$0")/../.." || exit
 bundle=${BUNDLE:-$PWD/build/bundle}
@@ -35,8 +34,7 @@ END
 }
 way_of() {
     case $1 in
-        copied) echo --transport by-device --rows copied ;;
-        auto) echo --transport auto --rows copied ;;
+        copied) echo --transport lean --rows copied ;;
         *) echo --transport "$1" ;;
     esac
 }

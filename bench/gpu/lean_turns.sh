@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Lean steps of two builds in turns on one GPU host: from the repository's root, with build/bundle made by `./dev bundle`
-# and the programs croupier, croupierd and croupier-sim of the build before in build/bundle/old.
+# Compares lean steps of two builds on a GPU host, alternating between them. Run from the repository's root, with
+# build/bundle made by `./dev bundle`, and croupier, croupierd and croupier-sim of the previous build in build/bundle/old.
 #   [MIXES=..] [BATCHES=..] [ROUNDS=3] OUT=FOLDER bench/gpu/lean_turns.sh [SAMPLERS]     writes FOLDER/lean-turns.json
-# OPTIONS: of all runs, such as --await-tokens; NEW_OPTIONS: of the new build's alone.
-# From the logits in the GPU's memory to the tokens there. Nothing is verified: lean_steps.sh does that.
+# OPTIONS: options of all runs, such as --await-tokens; NEW_OPTIONS: options of the new build only.
+# Times are from logits to tokens in GPU memory. Tokens are not verified; lean_steps.sh does that.
 set -uo pipefail
 cd "$(dirname "$0")/../.." || exit
 bundle=$PWD/build/bundle samplers=${1:-14} out=${OUT:-bench/results} steps=${STEPS:-300}
-[ -x "$bundle/old/croupier" ] || { echo "there is no $bundle/old/croupier: copy the build before there" >&2; exit 1; }
+[ -x "$bundle/old/croupier" ] || { echo "cannot find $bundle/old/croupier: copy the previous build there" >&2; exit 1; }
 . bench/gpu/cublas.sh
 mkdir -p "$out"
 work=$(mktemp -d)

@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
-# Whether a GPU's race is the CPU's bit for bit: from the repository's root, with build/bundle made by
-# `./dev bundle`.
+# Checks that races on a GPU and on the CPU are identical bit for bit. Run from the repository's root, with
+# build/bundle made by `./dev bundle`.
 #   OUT=FOLDER bench/gpu/race.sh     the log goes to FOLDER (default: bench/results)
 set -uo pipefail
 cd "$(dirname "$0")/../.."
 bundle=$PWD/build/bundle
 out=${OUT:-bench/results}
 
-[ -x "$bundle/run" ] || { echo "there is no $bundle: make it with ./dev bundle" >&2; exit 1; }
+[ -x "$bundle/run" ] || { echo "cannot find $bundle: create it with ./dev bundle" >&2; exit 1; }
 mkdir -p "$out"
-# Without it the tests would skip what they cannot run, and pass.
+# Without a GPU the tests would skip everything and pass.
 export CROUPIER_TEST_GPU=required
 {
     nvidia-smi --query-gpu=name,driver_version --format=csv,noheader

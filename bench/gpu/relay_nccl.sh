@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# A session whose scheduler reaches its relay over NCCL, with ranks that write from two GPUs, every token verified; then records
-# from GPU to GPU beside ZMQ, into OUT/fan_out-gpu.json. On a host with two GPUs, without a network, in less than three minutes:
-# from the repository's root, with build/bundle made by `./dev bundle`.
+# Runs a session with a relay over NCCL and ranks on two GPUs, and verifies every token. Then compares records from
+# GPU to GPU over NCCL and ZMQ (OUT/fan_out-gpu.json). Needs a host with two GPUs, no network, and under three minutes.
+# Run from the repository's root, with build/bundle made by `./dev bundle`.
 #   bench/gpu/relay_nccl.sh [OUT]
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 out=${1:-${OUT:-.}}
-[ -x build/bundle/run ] || { echo "there is no build/bundle: make it with ./dev bundle" >&2; exit 1; }
+[ -x build/bundle/run ] || { echo "cannot find build/bundle: create it with ./dev bundle" >&2; exit 1; }
 if ! ldconfig -p | grep -q libnccl.so.2; then
     nccl=$(find -L /usr/local /opt /usr/lib -name libnccl.so.2 2>/dev/null | head -n 1)
     [ -n "$nccl" ] && export LD_LIBRARY_PATH=${nccl%/*}${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}

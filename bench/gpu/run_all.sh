@@ -1,17 +1,18 @@
 #!/usr/bin/env bash
-# All that needs a GPU, in one run: from the repository's root, with build/bundle made by `./dev bundle`.
+# Runs all tests and benchmarks that need a GPU. Run from the repository's root, with build/bundle made by
+# `./dev bundle`.
 #   OUT=FOLDER bench/gpu/run_all.sh     raw results and logs go to FOLDER (default: bench/results)
-# A part that fails says so and the others go on; the exit status counts the failures.
+# If a part fails, the others continue; the exit status is the number of failures.
 set -uo pipefail
 cd "$(dirname "$0")/../.."
 bundle=$PWD/build/bundle
 out=${OUT:-bench/results}
 failures=0
 
-[ -x "$bundle/run" ] || { echo "there is no $bundle: make it with ./dev bundle" >&2; exit 1; }
+[ -x "$bundle/run" ] || { echo "cannot find $bundle: create it with ./dev bundle" >&2; exit 1; }
 mkdir -p "$out"
 
-# part NAME SECONDS COMMAND...: its output goes to NAME.log, the end of it here too.
+# part NAME SECONDS COMMAND...: writes the output to NAME.log and prints its end.
 part() {
     local name=$1 seconds=$2 status=0
     printf '\n== %s\n' "$name"
@@ -30,7 +31,7 @@ sanitizer() {
     return 1
 }
 
-# Without it the suite would skip what it cannot run, and pass.
+# Without a GPU the tests would skip everything and pass.
 export CROUPIER_TEST_GPU=required
 part device 30 nvidia-smi --query-gpu=name,driver_version,pcie.link.gen.max,pcie.link.width.max --format=csv
 part conformance 120 "$bundle/run" test_gpu_writer
@@ -41,7 +42,7 @@ if checker=$(sanitizer); then
             "$bundle/bin/test_gpu_writer" "[sanitized]"
     done
 else
-    echo "compute-sanitizer is not on this machine: memcheck and racecheck did not run"
+    echo "compute-sanitizer is not installed: memcheck and racecheck were skipped"
     failures=$((failures + 1))
 fi
 echo

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# What the samplers do on a GPU host's processor, in one run of about nine minutes: from the repository's root,
-# with build/bundle made by `./dev bundle` and a folder of real rows.
-#   OUT=FOLDER bench/gpu/samplers.sh ROWS     ROWS holds rows0.bf16, rows1.bf16 and hot_rank.i32
-# First what is timed, one thing at a time; then what is counted, on all cores.
+# Measures the samplers on a GPU host's processor, in about nine minutes. Run from the repository's root, with
+# build/bundle made by `./dev bundle` and a folder of rows from a real model.
+#   OUT=FOLDER bench/gpu/samplers.sh ROWS     ROWS contains rows0.bf16, rows1.bf16 and hot_rank.i32
+# First runs the timed parts one by one, then the parts that count, on all cores.
 set -uo pipefail
 cd "$(dirname "$0")/../.."
 bundle=$PWD/build/bundle
@@ -12,10 +12,10 @@ traces=(--rows "$rows/rows0.bf16" "$rows/rows1.bf16")
 hot=(--hot "$rows/hot_rank.i32")
 failures=0
 
-[ -x "$bundle/run" ] || { echo "there is no $bundle: make it with ./dev bundle" >&2; exit 1; }
+[ -x "$bundle/run" ] || { echo "cannot find $bundle: create it with ./dev bundle" >&2; exit 1; }
 mkdir -p "$out"
 
-# result NAME ARGUMENTS...: croupier's JSON to NAME.json.
+# result NAME ARGUMENTS...: writes croupier's JSON to NAME.json.
 result() {
     local name=$1 began=$SECONDS
     if "$bundle/run" croupier "${@:2}" >"$out/$name.json" 2>"$out/$name.err"; then
@@ -47,7 +47,7 @@ done
 result truncated bench tvd "${traces[@]}" "${hot[@]}" --truncated --steps 400 --decisions 256 --json &
 parts+=($!)
 for part in "${parts[@]}"; do wait "$part" || failures=$((failures + 1)); done
-# Few enough to be taken home one by one.
+# One archive, because the number of returned files is limited.
 cd "$out" && tar -czf samplers.tar.gz ./*.json ./*.html
 echo "$failures part(s) failed; results are in $out"
 exit "$failures"

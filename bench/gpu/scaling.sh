@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# How a step's decisions scale with samplers on a GPU host's processor, with the writers' summaries and without:
-# from the repository's root, with build/bundle made by `./dev bundle`.
+# Measures how decisions scale with samplers on a GPU host's processor, with and without summaries. Run from the
+# repository's root, with build/bundle made by `./dev bundle`.
 #   OUT=FILE ROWS=FILE bench/gpu/scaling.sh [SAMPLERS...]     default: 1 2 4 8 14, into bench/results/scaling.json
-# With ROWS, a file of bf16 rows, the same decisions by as many processes that share nothing: what the processor
-# itself loses. Decisions are verified after the serving, so that nothing but the scheduler and the writer shares the cores.
+# With ROWS, a file with bf16 rows, also measures the same decisions in independent processes, which shows the loss of
+# the processor itself. Tokens are verified after serving, so that verifiers do not compete for cores.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 out=${OUT:-bench/results/scaling.json}
-[ -x build/bundle/run ] || { echo "there is no build/bundle: make it with ./dev bundle" >&2; exit 1; }
+[ -x build/bundle/run ] || { echo "cannot find build/bundle: create it with ./dev bundle" >&2; exit 1; }
 work=$(mktemp -d)
 runs=$work/runs
 trap 'rm -rf "$work"' EXIT

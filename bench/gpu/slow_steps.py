@@ -35,7 +35,7 @@ def asked(event: dict[str, Any]) -> bool:
 
 
 class Step:
-    """`before`: which sampler each column had in the step before."""
+    """`before`: the sampler of each column in the previous step."""
 
     def __init__(self, columns: list[dict[str, Any]], before: dict[int, int]) -> None:
         self.columns = sorted(columns, key=lambda each: float(each["ts"]))

@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# What the slowest lean steps of a GPU host waited for: from the repository's root, with build/bundle made by `./dev bundle`.
+# Shows what the slowest lean steps on a GPU host waited for. Run from the repository's root, with build/bundle made by
+# `./dev bundle`.
 #   [MIX=fixed-top-p] [BATCHES="32 64 256"] [STEPS=1000] [WAIT=spin] OUT=FOLDER bench/gpu/slow_steps.sh [SAMPLERS]
-# A daemon, the simulated engine and `croupier trace` beside it; writes FOLDER/slow-steps.json and prints the slowest steps.
+# Runs a daemon, the simulated engine and `croupier trace`; writes FOLDER/slow-steps.json and prints the slowest steps.
 set -uo pipefail
 cd "$(dirname "$0")/../.." || exit
 bundle=$PWD/build/bundle samplers=${1:-12} out=${OUT:-bench/results} steps=${STEPS:-1000} mix=${MIX:-fixed-top-p}
-[ -x "$bundle/run" ] || { echo "there is no $bundle: make it with ./dev bundle" >&2; exit 1; }
+[ -x "$bundle/run" ] || { echo "cannot find $bundle: create it with ./dev bundle" >&2; exit 1; }
 . bench/gpu/cublas.sh
 mkdir -p "$out"
 work=$(mktemp -d)

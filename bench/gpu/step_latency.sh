@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# From logits in a GPU's memory to tokens there, beside the same controls in PyTorch on the same GPUs: from the
+# Measures steps from logits to tokens in GPU memory, and the same controls in PyTorch on the same GPUs. Run from the
 # repository's root, with build/bundle made by `./dev bundle`.
 #   OUT=FOLDER bench/gpu/step_latency.sh TP [SAMPLERS]     step-latency-tpN.json goes to FOLDER (default: bench/results)
 # Every token is verified against the reference after each run.
@@ -12,7 +12,7 @@ out=${OUT:-bench/results}
 steps=${STEPS:-128}
 failures=0
 
-[ -x "$bundle/run" ] || { echo "there is no $bundle: make it with ./dev bundle" >&2; exit 1; }
+[ -x "$bundle/run" ] || { echo "cannot find $bundle: create it with ./dev bundle" >&2; exit 1; }
 mkdir -p "$out/steps-tp$tp"
 . bench/gpu/cublas.sh
 
@@ -31,7 +31,7 @@ print(f"{sys.argv[2]:>14}: on the GPU p50 {r['hbm_to_hbm_us']['p50']:8.1f} p99 {
 END
     done
 done
-# PyTorch wants a GPU for each rank; croupier shares them where there are fewer.
+# PyTorch needs a GPU per rank; croupier can share GPUs.
 if [ "$(nvidia-smi -L | wc -l)" -ge "$tp" ]; then
     python3 bench/gpu/torch_sampler.py --tp "$tp" >"$out/torch-tp$tp.json" || failures=$((failures + 1))
     cat "$out/torch-tp$tp.json"

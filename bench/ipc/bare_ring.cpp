@@ -75,7 +75,7 @@ void bind_to_core(int core) {
 }
 
 std::vector<std::uint64_t> time_bare_ring(const RoundOptions& options, std::uint32_t bytes) {
-    if (bytes > kLargestPayload) throw std::invalid_argument("the bare ring holds 1 MiB");
+    if (bytes > kLargestPayload) throw std::invalid_argument("a payload of the bare ring has at most 1 MiB");
     const std::size_t records = std::max<std::size_t>((bytes + sizeof(Record) - 1) / sizeof(Record), 1);
     void* memory =
         ::mmap(nullptr, sizeof(TwoLanes), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -95,7 +95,8 @@ std::vector<std::uint64_t> time_bare_ring(const RoundOptions& options, std::uint
         send(lanes.there, round, question);
         receive(lanes.back, round, answer);
         const std::uint64_t end = shm::monotonic_ns();
-        if (answer[0].words[0] != round + 1) throw std::runtime_error("the bare ring answered wrongly");
+        if (answer[0].words[0] != round + 1)
+            throw std::runtime_error("the bare ring returned a wrong answer");
         if (round > options.warm_up) times.push_back(end - begin);
     }
     ::waitpid(peer, nullptr, 0);

@@ -1,4 +1,4 @@
-// `croupier bench`: measurements whose answers are ratios of one run.
+// `croupier bench ipc`: the latency of a decision, compared with a bare ring and with ZMQ.
 #pragma once
 
 namespace CLI {
@@ -7,7 +7,7 @@ class App;
 
 namespace croupier::bench {
 
-// `bench` is the command that it belongs under.
+// Adds the command to `bench`.
 void add_ipc_bench(CLI::App& bench, int& status);
 
 }  // namespace croupier::bench

@@ -6,7 +6,7 @@
 
 #include "bench/ipc/rounds.h"
 #include "croupier/client.hpp"
-#include "gpu_writer/host_writer.h"
+#include "gpu_writer/rank_writer.h"
 #include "shm/clock.h"
 #include "shm/segment.h"
 #include "testing/own_daemon.h"
@@ -67,7 +67,7 @@ DecisionTimes time_decisions(const RoundOptions& options, const DecisionOptions&
     daemon.await_ready();
     const std::string endpoint = daemon.endpoint();
     client::Session session(session_options(endpoint, decision));
-    auto writer = gpu_writer::HostWriter::attach(session.segment_path(), 0);
+    auto writer = gpu_writer::RankWriter::attach(session.segment_path(), 0);
     if (!writer) throw std::runtime_error(writer.error().message);
     auto segment = shm::Segment::attach(session.segment_path(), shm::Access::read_only);
     if (!segment) throw std::runtime_error(segment.error().message);
@@ -79,7 +79,7 @@ DecisionTimes time_decisions(const RoundOptions& options, const DecisionOptions&
     std::uint64_t uid = 0;
     const std::uint32_t rounds = options.warm_up + options.rounds;
     for (std::uint32_t round = 0; round < rounds; ++round) {
-        // A log is not endless: a new sequence takes over before it is full.
+        // A new sequence replaces the old one before its log is full.
         if (round % (kSequenceTokens / 2) == 0) {
             if (uid != 0) session.finish(uid);
             session.add(sequence(++uid, decision));

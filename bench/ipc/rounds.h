@@ -1,4 +1,4 @@
-// The three round trips that `croupier bench ipc` compares, each between two processes on two cores.
+// The round trips that `croupier bench ipc` compares, each between two processes on two cores.
 #pragma once
 
 #include <cstdint>
@@ -14,23 +14,23 @@ struct RoundOptions {
     int peer_core = 1;
 };
 
-// `bytes` there (copied in and out) and a 64-byte record back, through two single-slot rings in shared
-// memory, both sides spinning. The least that any step of so many bytes can cost between two processes.
+// Sends `bytes` (copied in and out) and a 64-byte record back, through two single-slot rings in shared
+// memory, both sides spinning: the lower bound for a step of this size between two processes.
 std::vector<std::uint64_t> time_bare_ring(const RoundOptions& options, std::uint32_t bytes);
 
-// A 64-byte message there and back over ZMQ ipc.
+// A 64-byte message both ways over ZMQ ipc.
 std::vector<std::uint64_t> time_zmq(const RoundOptions& options);
 
 struct DecisionOptions {
     std::uint32_t vocab = 1024;
-    bool greedy = true;  // else penalties, top-k, top-p and min-p together
+    bool greedy = true;  // otherwise penalties, top-k, top-p and min-p together
     bool logprob = false;
-    bool over_zmq = false;  // decisions come over the daemon's stream, not in the ring
+    bool over_zmq = false;  // decisions are returned by the daemon's stream, not the ring
     std::string croupierd;
 };
 
-// A one-column step through croupierd: from the last tile's publication to the decision in the scheduler, and
-// of that the part from the decision's commit on.
+// A step with one column through croupierd: the time from the last tile's publication to the decision in the
+// scheduler, and the part of it after the commit.
 struct DecisionTimes {
     std::vector<std::uint64_t> decided;
     std::vector<std::uint64_t> handed_over;

@@ -37,7 +37,7 @@ using Message = std::array<std::byte, 64>;
 
 std::vector<std::uint64_t> time_zmq(const RoundOptions& options) {
     std::string directory = (std::filesystem::temp_directory_path() / "croupier-bench-XXXXXX").string();
-    if (::mkdtemp(directory.data()) == nullptr) throw std::runtime_error("cannot make " + directory);
+    if (::mkdtemp(directory.data()) == nullptr) throw std::runtime_error("cannot create " + directory);
     const std::string endpoint = "ipc://" + directory + "/echo.sock";
     const std::uint32_t rounds = options.warm_up + options.rounds;
     const pid_t peer = ::fork();
@@ -55,7 +55,7 @@ std::vector<std::uint64_t> time_zmq(const RoundOptions& options) {
             socket.send(zmq::buffer(message), zmq::send_flags::none);
             zmq::message_t answer;
             if (!socket.recv(answer) || answer.size() != message.size())
-                throw std::runtime_error("no ZMQ echo");
+                throw std::runtime_error("no answer over ZMQ");
             const std::uint64_t end = shm::monotonic_ns();
             if (round >= options.warm_up) times.push_back(end - begin);
         }

@@ -10,10 +10,10 @@
 #include <string>
 #include <vector>
 
-#include "bench/environment.h"
 #include "bench/lean/lean_steps.h"
-#include "bench/percentiles.h"
 #include "bench/writer/gpu.h"
+#include "measurement/environment.h"
+#include "measurement/percentiles.h"
 
 namespace croupier::bench {
 namespace {
@@ -41,7 +41,7 @@ json percentiles_of(std::uint32_t steps, Step step) {
         const std::uint64_t took = step();
         if (i >= kWarmUp) times.push_back(took);
     }
-    return to_json(percentiles_us(std::move(times)));
+    return to_json(measurement::percentiles_us(std::move(times)));
 }
 
 json measure(const Case& of, const lean::ColdRows& rows, std::uint32_t steps) {
@@ -96,7 +96,7 @@ Case masked(Case of) {
 }
 
 json run(const Options& options) {
-    json where = environment();
+    json where = measurement::environment();
     where["gpu"] = writer::gpu_name(0);
     const lean::ColdRows rows(kColdBytes);
     json results = json::array();
@@ -163,15 +163,14 @@ void print_table(const json& answer) {
 
 void add_lean_bench(CLI::App& bench) {
     auto* command = bench.add_subcommand(
-        "lean",
-        "How long a lean step takes from a GPU to a CPU and back, the decisions left out (needs a GPU)");
+        "lean", "Time a lean step from GPU to CPU and back, without decisions (needs a GPU)");
     auto options = std::make_shared<Options>();
-    command->add_option("--vocab", options->vocab, "Logits a row")->capture_default_str();
-    command->add_option("--batches", options->batches, "Columns a step")
+    command->add_option("--vocab", options->vocab, "Logits per row")->capture_default_str();
+    command->add_option("--batches", options->batches, "Columns per step")
         ->delimiter(',')
         ->capture_default_str();
-    command->add_option("--steps", options->steps, "Steps of each time")->capture_default_str();
-    command->add_flag("--json", options->json, "One JSON object");
+    command->add_option("--steps", options->steps, "Steps per measurement")->capture_default_str();
+    command->add_flag("--json", options->json, "Print one JSON object");
     command->footer("Examples:\n  croupier bench lean --batches 32,256");
     command->callback([options] {
         const json answer = run(*options);

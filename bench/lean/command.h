@@ -6,7 +6,7 @@ class App;
 
 namespace croupier::bench {
 
-// `bench` is the command that it belongs under.
+// Adds the command to `bench`.
 void add_lean_bench(CLI::App& bench);
 
 }  // namespace croupier::bench

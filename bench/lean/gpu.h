@@ -1,4 +1,4 @@
-// What the measurement of lean steps asks of the GPU besides their kernels.
+// GPU work of the benchmark other than the kernels of lean steps.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -8,10 +8,10 @@
 
 namespace croupier::bench::lean {
 
-// Bell-shaped bf16 logits, as many.
+// Fills memory with normally distributed bf16 logits.
 void fill_logits(void* to, std::uint64_t count);
 
-// A kernel that stores the value where a CPU spins.
+// Launches a kernel that stores a value for a spinning CPU.
 void launch_flag(std::uint64_t* flag, std::uint64_t value, cudaStream_t stream);
 
 }  // namespace croupier::bench::lean

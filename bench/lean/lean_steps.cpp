@@ -49,7 +49,7 @@ gpu_writer::LeanShape shape_of(const Case& of) {
     geometry.lean_blocks = (of.by_maximum + of.by_race + 2 + proto::kLeanGranule - 1) / proto::kLeanGranule *
                            proto::kLeanGranule;
     proto::fill_even_shards(geometry);
-    return gpu_writer::lean_shape(geometry, 0, of.columns, {});
+    return gpu_writer::lean_shape(geometry, 0, of.columns);
 }
 
 }  // namespace
@@ -126,7 +126,7 @@ gpu_writer::LeanRows LeanSteps::next_rows() {
 }
 
 gpu_writer::LeanSlice LeanSteps::slice() const {
-    return {slice_.address(), nullptr, proto::kBlockIds, shape_.slice.blocks, case_.columns};
+    return {slice_.address(), case_.columns};
 }
 
 void LeanSteps::launch() {

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""How many of a full step's columns the busiest sampler had, of a file of `croupier trace`.
+"""The number of columns of the busiest sampler in full steps, from a file of `croupier trace`.
 
-Usage: bench/plan/busiest.py TRACE.json. An even share is the batch over the samplers, rounded up; who keeps
-sequences may have a quarter more and one (daemon/worker/step_shares.h), and what a late sampler leaves, too.
+Usage: bench/plan/busiest.py TRACE.json. An even share is the batch over the samplers, rounded up. A
+sampler that keeps its sequences may have 25 % more plus one (daemon/worker/step_shares.h), and takes over columns
+of a late sampler.
 """
 
 import collections
@@ -25,7 +26,7 @@ samplers = len({sampler for shares in full for sampler in shares})
 busiest = [max(shares.values()) for shares in full]
 even = -(-batch // samplers)
 print(f"{len(full)} steps of {batch} columns, {samplers} samplers")
-print(f"an even share is {even} columns, a keeper's at most {even + even // 4 + 1}")
-print(f"the busiest sampler's columns: {statistics.median(busiest):g} in the median")
+print(f"an even share is {even} columns; the largest share is {even + even // 4 + 1}")
+print(f"the busiest sampler has {statistics.median(busiest):g} columns (median)")
 for columns, steps in sorted(collections.Counter(busiest).items()):
     print(f"  {columns:4} columns in {steps} steps")

@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
-# How far `croupier plan` is from `croupier sim` on this host, over twelve settings of which none was measured: from
-# the repository's root, with build/bundle made by `./dev bundle`. Some eight minutes on 16 cores; no GPU, no network.
+# Compares `croupier plan` with `croupier sim` on this host, for twelve settings that were not measured. Run from the
+# repository's root, with build/bundle made by `./dev bundle`. Takes eight minutes on 16 cores; no GPU, no network.
 #   OUT=FOLDER bench/plan/grid.sh           default: bench/results; writes plan-measured.json, plan-grid.json, plan-default.json, plan.txt
-#   CORES=2 OUT=FOLDER bench/plan/grid.sh   smaller settings, as on a host of fewer cores: does it run at all?
-# Exits 1 when an error at p50 is above 20 %.
+#   CORES=2 OUT=FOLDER bench/plan/grid.sh   smaller settings for a host with few cores
+# Exits with 1 if an error at p50 is above 20 %.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 out=${OUT:-bench/results}
 cores=${CORES:-$(nproc)}
 run=${RUN:-build/bundle/run}
-[ -x "$run" ] || { echo "there is no $run: make it with ./dev bundle" >&2; exit 1; }
+[ -x "$run" ] || { echo "cannot find $run: create it with ./dev bundle" >&2; exit 1; }
 mkdir -p "$out"
 began=$SECONDS
 

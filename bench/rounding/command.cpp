@@ -8,23 +8,23 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "bench/environment.h"
 #include "bench/rounding/moves.h"
 #include "command_line/choices.h"
-#include "tools/number_between.h"
+#include "command_line/number_between.h"
+#include "measurement/environment.h"
 
 namespace croupier::bench {
 namespace {
 
 constexpr const char* kHelp =
-    R"(The same prompt computed in another batch, by another kernel or on other GPUs has slightly other logits. How
-often is the token another one, with the same seed and position? Each row is decided three times with the same
-randoms: as it stands (fp32), with noise on every logit (fp32), and the noisy one rounded to bf16.
-  noise     the first beside the second
-  rounding  the second beside the third
-`distance` is the total variation distance of the two exact distributions, the mean over the rows: no way of drawing
-changes fewer tokens than that. `x` is how many times as many did change; `+-` is a standard deviation
-of `changed`, by chance alone.
+    R"(The logits of a prompt differ slightly between batches, kernels and GPUs. This measures how often the token
+then differs, with the same seed and position. Each row is decided three times with the same randoms: unchanged
+(fp32), with noise added to every logit (fp32), and with the noisy logits rounded to bf16.
+  noise     compares the first two decisions
+  rounding  compares the last two decisions
+`distance` is the total variation distance of the two exact distributions (mean over the rows): the lower bound
+for any method of drawing. `x` is `changed` divided by `distance`; `+-` is the standard deviation of `changed`.
+
 Examples:
   croupier bench rounding --rows rows0.bf16 rows1.bf16
   croupier bench rounding --rows rows0.bf16 --sigma 0.001 --draws 200000 --json
@@ -82,7 +82,9 @@ void print_json(const Options& options, const std::vector<Setting>& settings,
                        {"noise", to_json(results[i].noise, results[i].draws)},
                        {"rounding", to_json(results[i].rounding, results[i].draws)}});
     }
-    std::cout << nlohmann::json{{"settings", all}, {"sigma", options.sigma}, {"environment", environment()}}
+    std::cout << nlohmann::json{{"settings", all},
+                                {"sigma", options.sigma},
+                                {"environment", measurement::environment()}}
               << "\n";
 }
 
@@ -92,7 +94,7 @@ void print_table(const Options& options, const std::vector<Setting>& settings,
         return fmt::format("{:>9.3f} {:>6.3f} {:>9.3f} {:>6.2f}", 100.0 * moved.changed,
                            100.0 * deviation_of(moved, draws), 100.0 * moved.total_variation, moved.ratio());
     };
-    std::cout << fmt::format("{} draws of each line; changed and distance in %\n\n", results.front().draws)
+    std::cout << fmt::format("{} draws per line; changed and distance in %\n\n", results.front().draws)
               << fmt::format("{:<17}   {:^33}   {:^33}\n", "", fmt::format("noise of {}", options.sigma),
                              "rounding to bf16")
               << fmt::format("{:<5} {:<11}   {:>9} {:>6} {:>9} {:>6}   {:>9} {:>6} {:>9} {:>6}\n", "T",
@@ -106,10 +108,10 @@ void print_table(const Options& options, const std::vector<Setting>& settings,
 
 int run(const Options& options) {
     const std::vector<Setting> settings = settings_of(options);
-    const BenchRows rows = BenchRows::from_file(options.files, options.vocab);
+    const measurement::BenchRows rows = measurement::BenchRows::from_file(options.files, options.vocab);
     MovesOptions moves{options.draws, options.sigma, {}};
     for (const Setting& each : settings) moves.settings.push_back(each.params);
-    tools::Progress progress("rows' settings", 1);
+    command_line::Progress progress("rows' settings", 1);
     progress.begin("drawing", settings.size() * rows.count());
     const std::vector<MovesOfSetting> results = measure_moves(rows, moves, progress);
     options.json ? print_json(options, settings, results) : print_table(options, settings, results);
@@ -119,21 +121,22 @@ int run(const Options& options) {
 }  // namespace
 
 void add_rounding_bench(CLI::App& bench, int& status) {
-    auto* command = bench.add_subcommand("rounding", "How many tokens change when the logits move a little");
+    auto* command =
+        bench.add_subcommand("rounding", "Measure how many tokens change if logits change a little");
     command->footer(kHelp);
     auto options = std::make_shared<Options>();
-    command->add_option("--rows", options->files, "Files of bf16 rows, one after another")->required();
-    command->add_option("--vocab", options->vocab, "Logits a row")
+    command->add_option("--rows", options->files, "Files with bf16 rows")->required();
+    command->add_option("--vocab", options->vocab, "Logits per row")
         ->check(CLI::PositiveNumber)
         ->capture_default_str();
-    command->add_option("--sigma", options->sigma, "Of the noise, in logits")
-        ->check(tools::number_between(1e-9, 10.0))
+    command->add_option("--sigma", options->sigma, "Standard deviation of the noise")
+        ->check(command_line::number_between(1e-9, 10.0))
         ->capture_default_str();
-    command->add_option("--draws", options->draws, "Of each temperature and filter, over all rows")
+    command->add_option("--draws", options->draws, "Draws per temperature and filter, over all rows")
         ->check(CLI::PositiveNumber)
         ->capture_default_str();
-    command->add_option("--temperatures", options->temperatures, "One line of each filter for each")
-        ->check(tools::number_between(0.01, 100.0))
+    command->add_option("--temperatures", options->temperatures, "Temperatures to measure")
+        ->check(command_line::number_between(0.01, 100.0))
         ->delimiter(',')
         ->capture_default_str();
     command_line::add_choice(*command, "--rng", options->rng,
@@ -141,8 +144,8 @@ void add_rounding_bench(CLI::App& bench, int& status) {
                               {"shvs", proto::Rng::shvs},
                               {"sglang", proto::Rng::sglang},
                               {"vllm", proto::Rng::vllm}},
-                             "How tokens are drawn");
-    command->add_flag("--json", options->json, "One JSON object");
+                             "Random number generator of the draws");
+    command->add_flag("--json", options->json, "Print one JSON object");
     command->callback([options, &status] { status = run(*options); });
 }
 

@@ -1,4 +1,4 @@
-// croupier bench rounding: how many tokens change when the logits move a little.
+// `croupier bench rounding`: measures how many tokens change if logits change a little.
 #pragma once
 
 namespace CLI {

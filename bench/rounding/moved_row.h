@@ -1,4 +1,4 @@
-// A row as an engine might have computed it a second time, and the exact distributions of either.
+// A row and a slightly changed copy, as an engine might compute it again, with their exact distributions.
 #pragma once
 
 #include <cstdint>
@@ -13,14 +13,14 @@ namespace croupier::bench {
 
 class MovedRow {
   public:
-    // Laid as this dtype, whose values they are.
+    // Stores the values, which must be representable, in this dtype.
     MovedRow(proto::Dtype dtype, std::vector<float> values);
     MovedRow(const MovedRow&) = delete;
     MovedRow& operator=(const MovedRow&) = delete;
 
     std::span<const float> values() const { return values_; }
     sampler::RowView view() const { return {dtype_, vocab(), sampler::kBlock, 1, 0, {&slice_, 1}}; }
-    // Of each id under the temperature, top_k and top_p of these, in double precision: it shares no code with
+    // The probability of each id with temperature, top_k and top_p, in double precision. Shares no code with
     // the sampler.
     std::vector<double> probabilities(const proto::SamplingParams& params) const;
 
@@ -31,18 +31,18 @@ class MovedRow {
 
     proto::Dtype dtype_;
     std::vector<float> values_;
-    std::vector<std::uint32_t> order_;     // canonical: the largest first, then the smaller id
-    std::vector<std::uint32_t> elements_;  // whole blocks, as the dtype has them
-    std::vector<float> maxima_;            // of the blocks
+    std::vector<std::uint32_t> order_;     // canonical order: descending logits, then ascending ids
+    std::vector<std::uint32_t> elements_;  // whole blocks, in the dtype
+    std::vector<float> maxima_;            // per block
     sampler::Slice slice_;
 };
 
-// Each value plus sigma times a normal deviate of a generator with this seed.
+// Adds sigma times a normal deviate to each value.
 std::vector<float> with_noise(std::span<const float> values, double sigma, std::uint64_t seed);
-// To the nearest bf16, ties to even.
+// Rounds to the nearest bf16, ties to even.
 std::vector<float> rounded_to_bf16(std::span<const float> values);
 
-// Half the sum of the differences: no two draws, however they are coupled, differ more seldom.
+// The total variation distance: however two draws are coupled, they differ at least this often.
 double total_variation(std::span<const double> one, std::span<const double> other);
 
 }  // namespace croupier::bench

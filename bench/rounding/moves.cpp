@@ -21,10 +21,10 @@ std::vector<float> values_of(const std::uint16_t* codes, std::uint32_t vocab) {
 
 class Moves {
   public:
-    Moves(const BenchRows& rows, const MovesOptions& options)
+    Moves(const measurement::BenchRows& rows, const MovesOptions& options)
         : rows_(rows), options_(options), workspace_(rows.vocab()), state_(rows.vocab(), kRoom) {}
 
-    std::vector<MovesOfSetting> run(tools::Progress& progress) {
+    std::vector<MovesOfSetting> run(command_line::Progress& progress) {
         std::vector<MovesOfSetting> all(options_.settings.size());
         for (std::uint32_t row = 0; row < rows_.count(); ++row) {
             const MovedRow clean(proto::Dtype::fp32, values_of(rows_.row(row), rows_.vocab()));
@@ -79,7 +79,7 @@ class Moves {
         return decision.token;
     }
 
-    const BenchRows& rows_;
+    const measurement::BenchRows& rows_;
     const MovesOptions& options_;
     sampler::Workspace workspace_;
     sampler::SequenceState state_;
@@ -87,8 +87,8 @@ class Moves {
 
 }  // namespace
 
-std::vector<MovesOfSetting> measure_moves(const BenchRows& rows, const MovesOptions& options,
-                                          tools::Progress& progress) {
+std::vector<MovesOfSetting> measure_moves(const measurement::BenchRows& rows, const MovesOptions& options,
+                                          command_line::Progress& progress) {
     return Moves(rows, options).run(progress);
 }
 

@@ -8,17 +8,17 @@
 #include <span>
 
 #include "bench/decide/bench_cases.h"
-#include "bench/decide/read_once.h"
-#include "bench/percentiles.h"
 #include "bench/shvs/full_port.h"
-#include "bench/uninterrupted.h"
+#include "measurement/percentiles.h"
+#include "measurement/read_once.h"
+#include "measurement/uninterrupted.h"
 #include "proto/philox.h"
 #include "sampler/decide.h"
 
 namespace croupier::bench {
 namespace {
 
-// The ports take a hundred times as long: a few rows of theirs are measure enough.
+// The ports are a hundred times slower, so they decide only a few rows.
 constexpr std::uint32_t kPortRows = 8;
 constexpr std::uint32_t kRoom = 8;
 
@@ -29,7 +29,8 @@ struct Way {
 
 class Ablation {
   public:
-    Ablation(const AblationSize& size, const BenchRows& by_id, const BenchRows& hot_first)
+    Ablation(const AblationSize& size, const measurement::BenchRows& by_id,
+             const measurement::BenchRows& hot_first)
         : size_(size),
           by_id_(by_id),
           rows_(hot_first),
@@ -49,13 +50,13 @@ class Ablation {
         state_ = std::make_unique<sampler::SequenceState>(rows_.vocab(), size.history + kRoom);
     }
 
-    std::vector<Variant> run(tools::Progress& progress) {
+    std::vector<Variant> run(command_line::Progress& progress) {
         std::vector<Variant> all = {
-            {"full_port", "an engine's sampler on the CPU, all of V at every step", {}, {}},
-            {"sequence_parallel", "the same, each sampler counting for its own sequences", {}, {}},
-            {"offloaded", "column-wise penalties, truncation first: Croupier without summaries", {}, {}},
+            {"full_port", "an engine's sampler on the CPU, over the whole vocabulary", {}, {}},
+            {"sequence_parallel", "the same, with counts kept per sequence", {}, {}},
+            {"offloaded", "Croupier without summaries", {}, {}},
             {"shvs_unsummarised", fmt::format("the same, rng shvs with a hot set of {}", size_.hot), {}, {}},
-            {"summaries", "Croupier with the maxima of tiles", {}, {}},
+            {"summaries", "Croupier with summaries", {}, {}},
             {"shvs", fmt::format("the same, rng shvs with a hot set of {}", size_.hot), {}, {}}};
         constexpr Way kWays[] = {{false, false}, {false, true}, {true, false}, {true, true}};
         for (std::uint32_t round = 0; round < size_.rounds; ++round) {
@@ -107,13 +108,13 @@ class Ablation {
     double time_ours(const proto::SamplingParams& params, std::uint32_t round, Way way) {
         state_->begin(params, {});
         state_->follow(prompt(), output());
-        // Whatever was decided before leaves the caches alike.
+        // Brings the caches into the same state before each variant.
         for (std::uint32_t row = 0; row < rows_.count(); ++row) {
-            sink_ = sink_ + read_once(rows_.row(row), rows_.row_bytes());
+            sink_ = sink_ + measurement::read_once(rows_.row(row), rows_.row_bytes());
         }
         std::vector<double> rows_us;
         for (std::uint32_t row = 0; row < rows_.count(); ++row) {
-            const auto us = uninterrupted_us(
+            const auto us = measurement::uninterrupted_us(
                 [&] { decide(params, row, round * rows_.count() + row, way, history_, *state_); });
             if (us) rows_us.push_back(*us);
         }
@@ -122,7 +123,7 @@ class Ablation {
 
     std::int32_t decide(proto::SamplingParams params, std::uint32_t row, std::uint32_t draw, Way way,
                         std::span<const std::int32_t> history, sampler::SequenceState& state) {
-        // Only proposals know a hot set.
+        // Only draws by proposals use a hot set.
         params.rng = way.hot ? proto::Rng::shvs : proto::Rng::race;
         sampler::Request request;
         request.params = &params;
@@ -136,8 +137,8 @@ class Ablation {
     }
 
     const AblationSize size_;
-    const BenchRows& by_id_;
-    const BenchRows& rows_;
+    const measurement::BenchRows& by_id_;
+    const measurement::BenchRows& rows_;
     const std::span<const std::uint32_t> hot_blocks_;
     sampler::Workspace workspace_;
     FullPort port_;
@@ -151,15 +152,15 @@ class Ablation {
 
 }  // namespace
 
-std::vector<Variant> run_ablation(const AblationSize& size, const BenchRows& by_id,
-                                  const BenchRows& hot_first, tools::Progress& progress) {
+std::vector<Variant> run_ablation(const AblationSize& size, const measurement::BenchRows& by_id,
+                                  const measurement::BenchRows& hot_first, command_line::Progress& progress) {
     return Ablation(size, by_id, hot_first).run(progress);
 }
 
 double paired_ratio(const std::vector<double>& one, const std::vector<double>& other) {
     std::vector<double> ratios;
     for (std::size_t i = 0; i < one.size(); ++i) ratios.push_back(one[i] / other[i]);
-    return middle_mean(std::move(ratios));
+    return measurement::middle_mean(std::move(ratios));
 }
 
 }  // namespace croupier::bench

@@ -5,9 +5,9 @@
 
 #include "bench/decide/bench_cases.h"
 #include "bench/decide/bench_sequence.h"
-#include "bench/decide/read_once.h"
 #include "bench/shvs/paper_request.h"
-#include "bench/uninterrupted.h"
+#include "measurement/read_once.h"
+#include "measurement/uninterrupted.h"
 #include "proto/philox.h"
 #include "sampler/decide.h"
 
@@ -28,7 +28,7 @@ constexpr OurWay kOurWays[] = {{"shvs", proto::Rng::shvs, false},
 
 class BesidePaper {
   public:
-    BesidePaper(const BesidePaperSize& size, const BenchRows& rows)
+    BesidePaper(const BesidePaperSize& size, const measurement::BenchRows& rows)
         : size_(size),
           rows_(rows),
           hot_blocks_(rows.hot_blocks(size.hot)),
@@ -36,7 +36,7 @@ class BesidePaper {
           workspace_(rows.vocab()),
           state_(rows.vocab(), size.history + kRoom) {}
 
-    PaperBeside measure(const BenchCase& which, tools::Progress& progress) {
+    PaperBeside measure(const BenchCase& which, command_line::Progress& progress) {
         PaperRequest paper(rows_, size_.paper_hot, which.params, history_);
         std::vector<PaperRequest::Weight> tails;
         for (std::uint32_t row = 0; row < rows_.count(); ++row) tails.push_back(paper.tail_of(row));
@@ -65,15 +65,15 @@ class BesidePaper {
     std::span<const std::int32_t> prompt() const { return std::span(history_).first(history_.size() / 2); }
     std::span<const std::int32_t> output() const { return std::span(history_).subspan(history_.size() / 2); }
 
-    // Of all rows, less those that were interrupted.
+    // Times of all rows without interrupted ones.
     template <typename Work>
     double time_rows(Work work) {
-        // Whatever was decided before leaves the caches alike.
+        // Brings the caches into the same state before each variant.
         for (std::uint32_t row = 0; row < rows_.count(); ++row)
-            sink_ = sink_ + read_once(rows_.row(row), rows_.row_bytes());
+            sink_ = sink_ + measurement::read_once(rows_.row(row), rows_.row_bytes());
         std::vector<double> rows_us;
         for (std::uint32_t row = 0; row < rows_.count(); ++row) {
-            const auto us = uninterrupted_us([&] { work(row); });
+            const auto us = measurement::uninterrupted_us([&] { work(row); });
             if (us) rows_us.push_back(*us);
         }
         return std::accumulate(rows_us.begin(), rows_us.end(), 0.0) / static_cast<double>(rows_us.size());
@@ -95,7 +95,7 @@ class BesidePaper {
     }
 
     const BesidePaperSize size_;
-    const BenchRows& rows_;
+    const measurement::BenchRows& rows_;
     const std::span<const std::uint32_t> hot_blocks_;
     const std::vector<std::int32_t> history_;
     sampler::Workspace workspace_;
@@ -105,11 +105,12 @@ class BesidePaper {
 
 }  // namespace
 
-std::vector<PaperBeside> run_beside_paper(const BesidePaperSize& size, const BenchRows& hot_first,
-                                          tools::Progress& progress) {
+std::vector<PaperBeside> run_beside_paper(const BesidePaperSize& size,
+                                          const measurement::BenchRows& hot_first,
+                                          command_line::Progress& progress) {
     const std::vector<BenchCase> requests =
         chosen_cases({"temperature", "temperature+penalties", "topk", "topp", "minp", "full"});
-    progress.begin("beside the paper's form", requests.size() * size.rounds);
+    progress.begin("comparing with the paper's algorithm", requests.size() * size.rounds);
     BesidePaper beside(size, hot_first);
     std::vector<PaperBeside> all;
     for (const BenchCase& each : requests) all.push_back(beside.measure(each, progress));

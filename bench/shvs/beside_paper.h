@@ -1,12 +1,12 @@
-// The same requests by the paper's literal form and by Croupier's generators, in turns.
+// Compares the paper's literal algorithm with Croupier's generators on the same requests.
 #pragma once
 
 #include <cstdint>
 #include <string>
 #include <vector>
 
-#include "bench/decide/bench_rows.h"
-#include "tools/progress.h"
+#include "command_line/progress.h"
+#include "measurement/bench_rows.h"
 
 namespace croupier::bench {
 
@@ -19,17 +19,18 @@ struct BesidePaperSize {
 
 struct Way {
     std::string name;
-    std::vector<double> rounds_us;  // each round's mean
+    std::vector<double> rounds_us;  // mean of each round
 };
 
 struct PaperBeside {
     std::string request;
     std::string what;
-    double accepted = 0.0;  // of the paper's draws, from the hot set
-    std::vector<Way> ways;  // the paper's first
+    double accepted = 0.0;  // share of the paper's draws from the hot set
+    std::vector<Way> ways;  // the paper's algorithm first
 };
 
-std::vector<PaperBeside> run_beside_paper(const BesidePaperSize& size, const BenchRows& hot_first,
-                                          tools::Progress& progress);
+std::vector<PaperBeside> run_beside_paper(const BesidePaperSize& size,
+                                          const measurement::BenchRows& hot_first,
+                                          command_line::Progress& progress);
 
 }  // namespace croupier::bench

@@ -9,31 +9,31 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
-#include "bench/decide/bench_rows.h"
-#include "bench/decide/row_order.h"
-#include "bench/environment.h"
-#include "bench/hotset_size/hot_draws.h"
-#include "bench/percentiles.h"
 #include "bench/shvs/ablation.h"
 #include "bench/shvs/beside_paper.h"
 #include "bench/shvs/paper_shvs.h"
-#include "bench/uninterrupted.h"
+#include "command_line/progress.h"
 #include "hot_sets/sizing.h"
 #include "html/page.h"
 #include "html/plot.h"
-#include "tools/progress.h"
+#include "measurement/bench_rows.h"
+#include "measurement/environment.h"
+#include "measurement/hot_draws.h"
+#include "measurement/percentiles.h"
+#include "measurement/row_order.h"
+#include "measurement/uninterrupted.h"
 
 namespace croupier::bench {
 namespace {
 
 constexpr const char* kHelp =
-    R"(Every variant decides the same rows. "x offload." is its time over offloaded's of the same round, the mean of the
-middle half of the rounds; Croupier's variants take turns in a round. offloaded is the scan of the whole row; 1.03 or less in
-shvs_unsummarised says that a hot set does not make it slower by more than 3%. A hot set changes untruncated
-draws only, so that in full each stands beside its twin.
-The last table has the paper's own form (section 5.3) with penalties and filters on, beside rng shvs and rng race on
-the same requests: alpha of penalised logits, filters within the hot set or the tail, whichever was chosen.
-Its tail's sums are given for nothing, as a GPU's; where filters are on they are not the whole vocabulary's.
+    R"(Every variant decides the same rows. "x offload." is the ratio to the time of `offloaded`, which scans the
+whole row, in the same round (mean of the middle half of the rounds). Croupier's variants alternate within a
+round. A hot set affects only unfiltered draws, so with `full` controls variants with and without it are alike.
+
+The last table compares the paper's algorithm (section 5.3) with rng shvs and rng race on requests with
+penalties and filters. The paper's algorithm filters within the hot set or the tail, whichever was chosen, not
+within the whole vocabulary. Its sums over the tail are not timed, because the paper computes them on a GPU.
 
 Examples:
   croupier bench shvs --rows rows0.bf16 --hot model.hotness --html ablation.html)";
@@ -44,7 +44,7 @@ struct Options {
     std::uint32_t vocab = 151936;
     std::uint32_t rounds = 30;
     std::uint32_t history = 1024;
-    std::uint32_t at = 0;  // 0: the fastest of the sizes
+    std::uint32_t at = 0;  // 0: the fastest size
     std::vector<std::uint32_t> sizes;
     std::string page;
     bool json = false;
@@ -61,7 +61,7 @@ struct MeasuredSize {
 
 class Sizes {
   public:
-    Sizes(const Options& options, const BenchRows& rows) : rows_(rows), rounds_(options.rounds) {
+    Sizes(const Options& options, const measurement::BenchRows& rows) : rows_(rows), rounds_(options.rounds) {
         params_.temperature = 0.8;
         params_.flags = proto::kNoLogprob;
     }
@@ -78,7 +78,7 @@ class Sizes {
         for (std::uint32_t round = 0; round < rounds_; ++round) {
             for (std::uint32_t row = 0; row < rows_.count(); ++row) {
                 PaperShvs::Drawn drawn{};
-                const auto us = uninterrupted_us(
+                const auto us = measurement::uninterrupted_us(
                     [&] { drawn = shvs.draw(rows_.row(row), tails[row], params_, round * 4096U + row); });
                 if (!us) continue;
                 all_us.push_back(*us);
@@ -92,13 +92,13 @@ class Sizes {
     }
 
   private:
-    const BenchRows& rows_;
+    const measurement::BenchRows& rows_;
     std::uint32_t rounds_;
     proto::SamplingParams params_;
 };
 
 struct Results {
-    std::uint32_t hot = 0;  // of the variants with a hot set
+    std::uint32_t hot = 0;  // for the variants with a hot set
     std::vector<Variant> variants;
     std::vector<MeasuredSize> sizes;
     std::vector<hot_sets::SizedCost> costs;
@@ -115,11 +115,11 @@ struct Results {
 };
 
 double rate(const std::vector<double>& rounds_us) {
-    return 1e6 / middle_mean(rounds_us);
+    return 1e6 / measurement::middle_mean(rounds_us);
 }
 
 nlohmann::json times_json(const std::vector<double>& rounds_us, const std::vector<double>& offloaded_us) {
-    return {{"mean_us", middle_mean(rounds_us)},
+    return {{"mean_us", measurement::middle_mean(rounds_us)},
             {"tokens_per_s", rate(rounds_us)},
             {"over_offloaded", paired_ratio(rounds_us, offloaded_us)}};
 }
@@ -131,7 +131,7 @@ nlohmann::json beside_json(const Results& results) {
         made = {{"what", each.what}, {"accepted", each.accepted}};
         for (const Way& way : each.ways) {
             made["ways"][way.name] = {
-                {"mean_us", middle_mean(way.rounds_us)},
+                {"mean_us", measurement::middle_mean(way.rounds_us)},
                 {"over_paper", paired_ratio(way.rounds_us, each.ways.front().rounds_us)}};
         }
     }
@@ -139,14 +139,14 @@ nlohmann::json beside_json(const Results& results) {
 }
 
 std::string beside_table(const Results& results) {
-    std::string text =
-        fmt::format("\nthe paper's own with H = {}, rng shvs with {}; us, and x the paper's\n{:<22}",
-                    results.best().hot, results.hot, "");
+    std::string text = fmt::format(
+        "\nthe paper's algorithm with H = {}, rng shvs with {}; us, and ratio to the paper's\n{:<22}",
+        results.best().hot, results.hot, "");
     for (const Way& way : results.beside.front().ways) text += fmt::format(" {:>22}", way.name);
     for (const PaperBeside& each : results.beside) {
         text += fmt::format("\n{:<22}", each.request);
         for (const Way& way : each.ways) {
-            text += fmt::format(" {:>14.1f} {:>7.3f}", middle_mean(way.rounds_us),
+            text += fmt::format(" {:>14.1f} {:>7.3f}", measurement::middle_mean(way.rounds_us),
                                 paired_ratio(way.rounds_us, each.ways.front().rounds_us));
         }
     }
@@ -183,7 +183,7 @@ void print_json(const Results& results) {
                             {"throughput_of_expected", results.best().mean_us / results.expected().mean_us}}},
                           {"beside_paper", beside_json(results)},
                           {"vocab", results.vocab},
-                          {"environment", environment()}}
+                          {"environment", measurement::environment()}}
         << "\n";
 }
 
@@ -191,19 +191,20 @@ std::string ablation_table(const Results& results) {
     std::string text = fmt::format("{:<18} {:>11} {:>10} {:>10} {:>11} {:>10} {:>10}\n", "", "T 0.8, us",
                                    "tokens/s", "x offload.", "full, us", "tokens/s", "x offload.");
     for (const Variant& each : results.variants) {
-        text += fmt::format("{:<18} {:>11.1f} {:>10.0f} {:>10.3f} {:>11.1f} {:>10.0f} {:>10.3f}   {}\n",
-                            each.name, middle_mean(each.temperature_us), rate(each.temperature_us),
-                            paired_ratio(each.temperature_us, results.offloaded().temperature_us),
-                            middle_mean(each.full_us), rate(each.full_us),
-                            paired_ratio(each.full_us, results.offloaded().full_us), each.what);
+        text +=
+            fmt::format("{:<18} {:>11.1f} {:>10.0f} {:>10.3f} {:>11.1f} {:>10.0f} {:>10.3f}   {}\n",
+                        each.name, measurement::middle_mean(each.temperature_us), rate(each.temperature_us),
+                        paired_ratio(each.temperature_us, results.offloaded().temperature_us),
+                        measurement::middle_mean(each.full_us), rate(each.full_us),
+                        paired_ratio(each.full_us, results.offloaded().full_us), each.what);
     }
-    return text + fmt::format("{:<18} {:>11.1f} {:>10.0f}   the paper's own, at its best H = {}\n",
+    return text + fmt::format("{:<18} {:>11.1f} {:>10.0f}   the paper's algorithm at its best H = {}\n",
                               "paper_shvs", results.best().mean_us, 1e6 / results.best().mean_us,
                               results.best().hot);
 }
 
 std::string sizes_table(const Results& results) {
-    std::string text = fmt::format("the paper's own:\n{:>8} {:>8} {:>10} {:>12} {:>10} {:>12}\n", "H",
+    std::string text = fmt::format("the paper's algorithm:\n{:>8} {:>8} {:>10} {:>12} {:>10} {:>12}\n", "H",
                                    "alpha", "accepted", "hot path us", "mean us", "F(H), us");
     const hot_sets::ExpectedCost model = results.model();
     for (const MeasuredSize& each : results.sizes) {
@@ -213,7 +214,7 @@ std::string sizes_table(const Results& results) {
     }
     return text +
            fmt::format(
-               "\nhot path = {:.3f} us + {:.3f} ns x H, R2 {:.4f}; best H by the model {}, measured {}\n",
+               "\nhot path: {:.3f} us + {:.3f} ns x H, R2 {:.4f}; best H: {} by the model, {} measured\n",
                results.fit.c0, results.fit.c * 1e3, results.fit.r2, results.expected().hot,
                results.best().hot);
 }
@@ -226,7 +227,7 @@ std::string bars_page(const Results& results) {
         full.push_back({"full", each.name, rate(each.full_us), html::Ink::second});
     }
     temperature.push_back({"T 0.8", "paper_shvs", 1e6 / results.best().mean_us, html::Ink::first});
-    return html::page("What each step brings",
+    return html::page("Effect of each step",
                       "<h2>T 0.8, no filter</h2>\n" +
                           html::logarithmic_bars("tokens/s of one sampler, logarithmic", temperature) +
                           "<h2>Penalties, top-k, top-p and min-p</h2>\n" +
@@ -243,14 +244,15 @@ void check_sizes(const Options& options) {
     }
 }
 
-std::uint32_t fastest_size(const Options& options, const BenchRows& hot_first, tools::Progress& progress) {
+std::uint32_t fastest_size(const Options& options, const measurement::BenchRows& hot_first,
+                           command_line::Progress& progress) {
     proto::SamplingParams params;
     params.temperature = 0.8;
     params.rng = proto::Rng::shvs;
     params.flags = proto::kNoLogprob;
     progress.begin("choosing the hot set", options.rounds);
-    const std::vector<std::uint32_t> sizes = sizes_to_try(options.vocab);
-    const auto draws = measure_draws(hot_first, params, sizes, options.rounds, progress);
+    const std::vector<std::uint32_t> sizes = measurement::sizes_to_try(options.vocab);
+    const auto draws = measurement::measure_draws(hot_first, params, sizes, options.rounds, progress);
     return std::min_element(draws.begin(), draws.end(),
                             [](const auto& a, const auto& b) { return a.mean_us() < b.mean_us(); })
         ->hot;
@@ -258,18 +260,19 @@ std::uint32_t fastest_size(const Options& options, const BenchRows& hot_first, t
 
 int run(const Options& options) {
     check_sizes(options);
-    tools::Progress progress("rounds", 1);
-    const BenchRows rows = BenchRows::from_file(options.files, options.vocab);
-    const BenchRows hot_first = rows.in_order(read_order(options.hot, options.vocab));
+    command_line::Progress progress("rounds", 1);
+    const measurement::BenchRows rows = measurement::BenchRows::from_file(options.files, options.vocab);
+    const measurement::BenchRows hot_first =
+        rows.in_order(measurement::read_order(options.hot, options.vocab));
     Results results;
     results.vocab = options.vocab;
-    results.hot = options.at > 0 ? whole_blocks({options.at}, options.vocab).front()
+    results.hot = options.at > 0 ? measurement::whole_blocks({options.at}, options.vocab).front()
                                  : fastest_size(options, hot_first, progress);
-    progress.begin("the ablation", 2ULL * options.rounds);
+    progress.begin("ablation", 2ULL * options.rounds);
     results.variants =
         run_ablation({options.rounds, options.history, results.hot}, rows, hot_first, progress);
     Sizes sizes(options, hot_first);
-    progress.begin("the paper's hot sets", options.sizes.size() * options.rounds);
+    progress.begin("sizes of the paper's algorithm", options.sizes.size() * options.rounds);
     for (const std::uint32_t hot : options.sizes) {
         results.sizes.push_back(sizes.measure(hot));
         results.costs.push_back(results.sizes.back().cost);
@@ -291,26 +294,26 @@ int run(const Options& options) {
 
 void add_shvs_bench(CLI::App& bench, int& status) {
     auto* command =
-        bench.add_subcommand("shvs", "The SIMPLE paper's ablation and sizing model on this machine");
+        bench.add_subcommand("shvs", "Repeat the SIMPLE paper's ablation and sizing model on this machine");
     auto options = std::make_shared<Options>();
     options->sizes = {1024, 2048, 4096, 8192, 16384, 24576, 32768, 49152, 65536, 98304};
-    command->add_option("--rows", options->files, "Files of bf16 rows, one after another")->required();
+    command->add_option("--rows", options->files, "Files with bf16 rows")->required();
     command
         ->add_option("--hot", options->hot, "Hotness order: a file of `croupier hotset build`, or int32 ids")
         ->required();
-    command->add_option("--vocab", options->vocab, "Logits a row")->capture_default_str();
-    command->add_option("--rounds", options->rounds, "Draws of each row")->capture_default_str();
-    command->add_option("--history", options->history, "Tokens of prompt and output")->capture_default_str();
+    command->add_option("--vocab", options->vocab, "Logits per row")->capture_default_str();
+    command->add_option("--rounds", options->rounds, "Draws per row")->capture_default_str();
+    command->add_option("--history", options->history, "Length of prompt and output in tokens")
+        ->capture_default_str();
     command
         ->add_option("--at", options->at,
-                     "Size of the hot set in the variants with one (default: the fastest of those that "
-                     "`croupier hotset size` tries)")
+                     "Size of the hot set (default: the fastest of the sizes of `croupier hotset size`)")
         ->check(CLI::PositiveNumber);
-    command->add_option("--sizes", options->sizes, "The paper's hot sets to measure, ascending, two or more")
+    command->add_option("--sizes", options->sizes, "Sizes for the paper's algorithm, ascending, two or more")
         ->delimiter(',')
         ->expected(2, 64);
-    command->add_option("--html", options->page, "Write a page with a bar for each variant");
-    command->add_flag("--json", options->json, "One JSON object");
+    command->add_option("--html", options->page, "Write an HTML page with a bar chart");
+    command->add_flag("--json", options->json, "Print one JSON object");
     command->footer(kHelp);
     command->callback([options, &status] { status = run(*options); });
 }

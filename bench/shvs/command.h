@@ -1,4 +1,4 @@
-// croupier bench shvs: the SIMPLE paper's ablation and its sizing model, beside what Croupier does instead.
+// `croupier bench shvs`: the SIMPLE paper's ablation and sizing model, compared with Croupier.
 #pragma once
 
 namespace CLI {

@@ -46,7 +46,7 @@ void FullPort::penalise(const proto::SamplingParams& params) {
     }
 }
 
-// top_k and top_p by a sort of the whole row.
+// Applies top_k and top_p by sorting the whole row.
 void FullPort::cut(const proto::SamplingParams& params) {
     std::iota(ids_.begin(), ids_.end(), 0U);
     std::sort(ids_.begin(), ids_.end(), [this](auto a, auto b) { return values_[a] > values_[b]; });
@@ -73,7 +73,7 @@ void FullPort::soften(double min_p) {
     }
 }
 
-// The largest p / q with exponential q, as engines write a multinomial draw.
+// Chooses the largest p / q with exponential q, as engines implement multinomial draws.
 std::uint32_t FullPort::draw() {
     std::uint32_t best = 0;
     float highest = -1.0F;

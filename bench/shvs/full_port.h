@@ -1,5 +1,5 @@
-// The first two variants of the SIMPLE paper's ablation: an engine's sampler moved to the CPU as it stands,
-// over the whole vocabulary at every step.
+// The first two variants of the SIMPLE paper's ablation: an engine's sampler ported to the CPU, over the
+// whole vocabulary.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,8 @@ namespace croupier::bench {
 
 class FullPort {
   public:
-    // `keeps_counts`: each sampler owns its sequences and counts what is appended; else every step counts the
-    // history anew, as a batch's tensors do.
+    // `keeps_counts`: keep each sequence's counts between steps; otherwise count the history at every step,
+    // as with batched tensors.
     FullPort(std::uint32_t vocab, bool keeps_counts);
 
     void begin(std::span<const std::int32_t> prompt, std::span<const std::int32_t> output);

@@ -34,8 +34,8 @@ sampler::RowView view_of(const sampler::Slice& slice) {
 
 }  // namespace
 
-PaperRequest::PaperRequest(const BenchRows& rows, std::uint32_t hot, const proto::SamplingParams& params,
-                           std::span<const std::int32_t> history)
+PaperRequest::PaperRequest(const measurement::BenchRows& rows, std::uint32_t hot,
+                           const proto::SamplingParams& params, std::span<const std::int32_t> history)
     : rows_(rows),
       params_(params),
       scale_(1.0 / params.temperature),
@@ -74,7 +74,7 @@ std::uint32_t PaperRequest::draw_from(Part& part, std::uint32_t row, std::uint32
     request.max_length = kMostHistory;
     request.prompt = part.prompt;
     request.output = part.output;
-    // Two parts of a decision must not share their randoms.
+    // The two parts of a decision must have different randoms.
     request.position_shift = 3 * position + stream;
     request.random =
         proto::random_at(params_.seed, sampler::random_position(request), params_.child, kHotStream);
@@ -84,7 +84,7 @@ std::uint32_t PaperRequest::draw_from(Part& part, std::uint32_t row, std::uint32
     return part.first_place + static_cast<std::uint32_t>(decision.token);
 }
 
-// After a draw from the same blocks, whose maxima the workspace still holds.
+// Call after a draw from the same blocks: uses their maxima in the workspace.
 PaperRequest::Weight PaperRequest::weigh_hot(std::uint32_t row) {
     const sampler::Slice slice = slice_of(hot_, row);
     const sampler::BlockedRow blocks = sampler::lay_in_blocks(view_of(slice), hot_.workspace);

@@ -1,15 +1,14 @@
 // The SIMPLE paper's speculative hot-vocab sampling (section 5.3) of a request with penalties and filters,
-// over rows in hotness order. Penalties come first, so that alpha is of penalised logits; filters keep what
-// is best of the sub-vocabulary that was chosen, as the paper's remapping "using the top-k indices" has it.
-// (They are not the filters of the whole vocabulary: a token that top_k would drop is drawn if the tail is
-// chosen.)
+// over rows in hotness order. Penalties come first, so alpha is computed from penalised logits. Filters apply
+// within the chosen sub-vocabulary, as in the paper's remapping "using the top-k indices". So a token that
+// top_k over the whole vocabulary would remove can be drawn if the tail is chosen.
 #pragma once
 
 #include <cstdint>
 #include <span>
 #include <vector>
 
-#include "bench/decide/bench_rows.h"
+#include "measurement/bench_rows.h"
 #include "sampler/row_view.h"
 #include "sampler/sequence_state.h"
 #include "sampler/workspace.h"
@@ -18,11 +17,11 @@ namespace croupier::bench {
 
 class PaperRequest {
   public:
-    // `history`: ids, the first half of them the prompt.
-    PaperRequest(const BenchRows& rows, std::uint32_t hot, const proto::SamplingParams& params,
+    // `history`: ids, of which the first half is the prompt.
+    PaperRequest(const measurement::BenchRows& rows, std::uint32_t hot, const proto::SamplingParams& params,
                  std::span<const std::int32_t> history);
 
-    // In units of the weight of `maximum`, without penalties: what a GPU can sum that has no histories.
+    // In units of the weight of `maximum`, without penalties, because the GPU does not know the histories.
     struct Weight {
         double mass;
         double maximum;
@@ -37,12 +36,12 @@ class PaperRequest {
     Drawn draw(std::uint32_t row, const Weight& tail, std::uint32_t position);
 
   private:
-    // What the penalties move, by its place in the part.
+    // Tokens that penalties change, by their place in the part.
     struct Penalised {
         std::uint32_t place;
-        std::uint32_t said;  // in the output
+        std::uint32_t said;  // occurrences in the output
     };
-    // The hot set or the tail, as a vocabulary of its own.
+    // The hot set or the tail, as a sub-vocabulary.
     struct Part {
         Part(std::uint32_t first, std::uint32_t size)
             : first_place(first), workspace(size), state(size, kMostHistory) {}
@@ -61,10 +60,10 @@ class PaperRequest {
     std::uint32_t draw_from(Part& part, std::uint32_t row, std::uint32_t position,
                             std::uint32_t stream) const;
     Weight weigh_hot(std::uint32_t row);
-    // What the penalties take from the part's mass, or add to it.
+    // The change of the part's mass by penalties.
     double change_by_penalties(const Part& part, std::uint32_t row, double maximum) const;
 
-    const BenchRows& rows_;
+    const measurement::BenchRows& rows_;
     proto::SamplingParams params_;
     double scale_;
     Part hot_;

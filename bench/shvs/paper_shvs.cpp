@@ -34,7 +34,7 @@ std::uint32_t draw_from(const sampler::Slice& slice, const proto::SamplingParams
     return static_cast<std::uint32_t>(decision.token);
 }
 
-// After a draw from the same slice, whose blocks' maxima the memory still holds.
+// Call after a draw from the same slice: uses the maxima of its blocks.
 PaperShvs::Tail weigh(const sampler::Slice& slice, double scale, sampler::Workspace& memory) {
     const sampler::RowView view = {proto::Dtype::bf16, slice.entries, kTile, 1, 0, {&slice, 1}};
     const sampler::BlockedRow blocks = sampler::lay_in_blocks(view, memory);

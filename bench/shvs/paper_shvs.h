@@ -1,6 +1,6 @@
-// The SIMPLE paper's speculative hot-vocab sampling (section 5.3) over rows in hotness order: a candidate
-// from the hot prefix, accepted if u <= alpha, else a token of the tail. The mass of the tail is given, as
-// the paper has the GPU give it.
+// The SIMPLE paper's speculative hot-vocab sampling (section 5.3) over rows in hotness order: accepts a
+// candidate from the hot prefix if u <= alpha, otherwise draws from the tail. The mass of the tail is an
+// input, which in the paper comes from the GPU.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ class PaperShvs {
         double mass;  // in units of the weight of `maximum`
         double maximum;
     };
-    // What the GPU would have summed with the row.
+    // What the GPU would compute with the row.
     Tail tail_of(const std::uint16_t* row, double scale) const;
 
     struct Drawn {

@@ -8,21 +8,21 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "bench/environment.h"
 #include "bench/step/steps.h"
-#include "tools/number_between.h"
-#include "tools/progress.h"
+#include "command_line/number_between.h"
+#include "command_line/progress.h"
+#include "measurement/environment.h"
 
 namespace croupier::bench {
 namespace {
 
 constexpr const char* kHelp =
-    R"(A step is as late as its last column. One thread decides a step of `full` requests (penalties, top_k 50,
-top_p, min_p; T 0.8), rows and sequences taking turns, then the same step with one request replaced by a case
-that may be slow, over and over in turns; `x` is the one p50 in the other's. Several samplers share a step,
-and it is as late as the one that has the slow request: `share` is the same over a sampler's share of the
-columns only. Times are the thread's own, so that a shared machine does not drown them.
-`croupier bench decide --list` names the cases.
+    R"(A step ends with its last column. One thread decides a step of `full` requests (penalties, top_k 50, top_p,
+min_p; temperature 0.8), then the same step with one request replaced by another case, alternating between the
+two; `x` is the ratio of their p50. If several samplers share a step, the one with the slow request decides
+when it ends: `share` is the same measurement with the columns of one sampler. Times are CPU times of the
+thread, so that other load has little effect. `croupier bench decide --list` lists the cases.
+
 Examples:
   croupier bench step --rows rows0.bf16 rows1.bf16
   croupier bench step --rows rows0.bf16 --cases topp,typical,sglang \
@@ -54,11 +54,12 @@ struct Slowed {
 std::vector<Slowed> measure(const Options& options) {
     const std::vector<BenchCase> cases = chosen_cases(options.cases);
     const std::uint32_t history = history_of(options.history);
-    const BenchRows rows = options.files.empty() ? BenchRows::generated(options.vocab, 40)
-                                                 : BenchRows::from_file(options.files, options.vocab);
+    const measurement::BenchRows rows = options.files.empty()
+                                            ? measurement::BenchRows::generated(options.vocab, 40)
+                                            : measurement::BenchRows::from_file(options.files, options.vocab);
     const std::vector<std::int32_t> text = written_text(rows, history + options.columns);
     Steps steps(rows, text, history, options.columns);
-    tools::Progress progress("cases", 1);
+    command_line::Progress progress("cases", 1);
     progress.begin("deciding steps", cases.size() * options.temperatures.size());
     std::vector<Slowed> all;
     for (const BenchCase& each : cases) {
@@ -68,7 +69,7 @@ std::vector<Slowed> measure(const Options& options) {
             if (!again) {
                 const CaseRequest slow(each, rows.vocab(), chosen);
                 const auto measured = [&](std::uint32_t columns) {
-                    // A share takes a fraction of the time, and needs as many decisions to be as sure.
+                    // A share is shorter than a step, so it needs more repetitions for the same precision.
                     const std::uint32_t times = options.steps * options.columns / columns;
                     return steps.measure(slow, columns, times, options.summaries);
                 };
@@ -99,12 +100,12 @@ void print_json(const Options& options, const std::vector<Slowed>& results) {
                                 {"share_columns", options.share()},
                                 {"steps", options.steps},
                                 {"summaries", options.summaries},
-                                {"environment", environment()}}
+                                {"environment", measurement::environment()}}
               << "\n";
 }
 
 void print_table(const Options& options, const std::vector<Slowed>& results) {
-    std::cout << fmt::format("{} steps of each kind, {} columns; a share: {}; p50 in microseconds\n\n",
+    std::cout << fmt::format("{} steps of each kind, {} columns, {} in a share; p50 in microseconds\n\n",
                              options.steps, options.columns, options.share())
               << fmt::format("{:<22} {:>4} {:>9} {:>9} {:>7}   {:>9} {:>9} {:>7}\n", "", "T", "full",
                              "with one", "x", "share", "with one", "x");
@@ -125,33 +126,32 @@ int run(const Options& options) {
 }  // namespace
 
 void add_step_bench(CLI::App& bench, int& status) {
-    auto* command = bench.add_subcommand("step", "How much later a whole step is for one slow request in it");
+    auto* command = bench.add_subcommand("step", "Measure how much one slow request delays a step");
     command->footer(kHelp);
     auto options = std::make_shared<Options>();
-    command->add_option("--rows", options->files,
-                        "Files of bf16 rows, one after another (default: generated rows)");
-    command->add_option("--vocab", options->vocab, "Logits a row")
+    command->add_option("--rows", options->files, "Files with bf16 rows (default: generated rows)");
+    command->add_option("--vocab", options->vocab, "Logits per row")
         ->check(CLI::PositiveNumber)
         ->capture_default_str();
-    command->add_option("--columns", options->columns, "Requests in a step")
+    command->add_option("--columns", options->columns, "Requests per step")
         ->check(CLI::Range(1, 4096))
         ->capture_default_str();
-    command->add_option("--samplers", options->samplers, "That share a step's columns")
+    command->add_option("--samplers", options->samplers, "Samplers that share a step")
         ->check(CLI::PositiveNumber)
         ->capture_default_str();
-    command->add_option("--steps", options->steps, "Of either kind, for each case")
+    command->add_option("--steps", options->steps, "Steps of each kind and case")
         ->check(CLI::PositiveNumber)
         ->capture_default_str();
     command->add_option("--history", options->history, "Tokens of prompt and output")->capture_default_str();
-    command->add_option("--cases", options->cases, "That stand in for one request")
+    command->add_option("--cases", options->cases, "Cases that replace one request")
         ->delimiter(',')
         ->capture_default_str();
-    command->add_option("--temperatures", options->temperatures, "Of that request")
-        ->check(tools::number_between(0.01, 100.0))
+    command->add_option("--temperatures", options->temperatures, "Temperatures of that request")
+        ->check(command_line::number_between(0.01, 100.0))
         ->delimiter(',')
         ->capture_default_str();
-    command->add_flag("--summaries", options->summaries, "With the writer's summaries");
-    command->add_flag("--json", options->json, "One JSON object");
+    command->add_flag("--summaries", options->summaries, "Use the writer's summaries");
+    command->add_flag("--json", options->json, "Print one JSON object");
     command->callback([options, &status] { status = run(*options); });
 }
 

@@ -1,4 +1,4 @@
-// croupier bench step: how much later a whole step is for one slow request in it.
+// `croupier bench step`: measures how much one slow request delays a step.
 #pragma once
 
 namespace CLI {

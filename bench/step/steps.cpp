@@ -5,7 +5,7 @@
 namespace croupier::bench {
 namespace {
 
-// Its own: a step takes milliseconds, in which a shared machine runs others too.
+// CPU time of the thread, because other programs run during the milliseconds of a step.
 std::uint64_t thread_ns() {
     timespec time{};
     ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
@@ -15,9 +15,9 @@ std::uint64_t thread_ns() {
 
 }  // namespace
 
-Steps::Steps(const BenchRows& rows, std::span<const std::int32_t> text, std::uint32_t history,
+Steps::Steps(const measurement::BenchRows& rows, std::span<const std::int32_t> text, std::uint32_t history,
              std::uint32_t columns)
-    : rows_(rows, proto::Dtype::bf16, ranks_of("1"), false),
+    : rows_(rows, proto::Dtype::bf16, measurement::ranks_of("1"), false),
       first_history_(text.first(history)),
       full_(chosen_cases({"full"}).front(), rows.vocab(), 0.8),
       workspace_(rows.vocab()),
@@ -37,10 +37,10 @@ StepPair Steps::measure(const CaseRequest& slow, std::uint32_t columns, std::uin
         alike.push_back(step(sequences_.front(), columns, number, summarised));
         mixed.push_back(step(slow_, columns, number, summarised));
     }
-    return {percentiles_us(std::move(alike)), percentiles_us(std::move(mixed))};
+    return {measurement::percentiles_us(std::move(alike)), measurement::percentiles_us(std::move(mixed))};
 }
 
-// A row is another column's in the next step: one that is slow to decide is not always the slow request's.
+// Rows rotate between columns, so that a slow row is not always that of the slow request.
 std::uint64_t Steps::step(BenchSequence& first, std::uint32_t columns, std::uint32_t number,
                           bool summarised) {
     const std::uint64_t begin = thread_ns();

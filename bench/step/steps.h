@@ -1,5 +1,4 @@
-// A step's columns decided one after the other by one thread: all of the case `full`, or the first of a case
-// that is slow.
+// One thread decides the columns of a step: all of the case `full`, or with another case in the first column.
 #pragma once
 
 #include <cstdint>
@@ -7,35 +6,35 @@
 #include <vector>
 
 #include "bench/decide/bench_sequence.h"
-#include "bench/percentiles.h"
+#include "measurement/percentiles.h"
 
 namespace croupier::bench {
 
 struct StepPair {
-    Percentiles alike;  // all columns are `full`
-    Percentiles mixed;  // one is another case's
+    measurement::Percentiles alike;  // all columns have the case `full`
+    measurement::Percentiles mixed;  // one column has another case
     double ratio() const { return mixed.p50 / alike.p50; }
 };
 
 class Steps {
   public:
-    // The text must be longer by a token a column than the history.
-    Steps(const BenchRows& rows, std::span<const std::int32_t> text, std::uint32_t history,
+    // The text must have one token per column more than the history.
+    Steps(const measurement::BenchRows& rows, std::span<const std::int32_t> text, std::uint32_t history,
           std::uint32_t columns);
 
-    // So many steps of either kind over the first `columns` columns, in turns: what disturbs one disturbs the
-    // other too.
+    // Measures `steps` steps of each kind with the first `columns` columns, alternating, so that other load
+    // affects both.
     StepPair measure(const CaseRequest& slow, std::uint32_t columns, std::uint32_t steps, bool summarised);
 
   private:
     std::uint64_t step(BenchSequence& first, std::uint32_t columns, std::uint32_t number, bool summarised);
 
-    LaidRows rows_;
+    measurement::LaidRows rows_;
     std::span<const std::int32_t> first_history_;
     CaseRequest full_;
     sampler::Workspace workspace_;
-    std::vector<BenchSequence> sequences_;  // a column's
-    BenchSequence slow_;                    // may stand in the first column
+    std::vector<BenchSequence> sequences_;  // one per column
+    BenchSequence slow_;                    // for the first column
 };
 
 }  // namespace croupier::bench

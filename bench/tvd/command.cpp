@@ -8,39 +8,40 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "bench/decide/row_order.h"
-#include "bench/environment.h"
-#include "bench/hotset_size/hot_draws.h"
 #include "bench/tvd/exactness.h"
 #include "bench/tvd/truncated.h"
+#include "measurement/environment.h"
+#include "measurement/hot_draws.h"
+#include "measurement/row_order.h"
 
 namespace croupier::bench {
 namespace {
 
 constexpr const char* kHelp =
-    R"(A step is a row at a temperature of 0.6, 0.8, 1.0 or 1.2, with and without penalties and biases over a random
-history, with and without a mask; 16 times as many steps as rows take in all of these. From each, so many
-tokens are drawn by the sampler with each hot set, and added up over the steps as in the SIMPLE paper's section
-7.6. The reference is a softmax in double precision that shares no code with the sampler.
+    R"(A step is a row with temperature 0.6, 0.8, 1.0 or 1.2, with and without penalties and biases over a random
+history, with and without a mask; 16 steps per row cover all combinations. From each step the sampler draws
+--draws tokens with each hot set; counts are added over the steps, as in section 7.6 of the SIMPLE paper. The
+reference is a softmax in double precision that shares no code with the sampler.
 
-The total variation distance of a finite number of draws is never 0. The same number of draws is therefore taken
-from the reference itself by another generator, over and over: the mean of their distances is the floor, their
-deviation says how far chance alone moves one. `above` is what is left: distance - floor, in percent points.
-  by token   every token's share, as the paper has it; with 151,936 tokens the
+The total variation distance of a finite number of draws is never 0. So the same number of draws is repeatedly
+taken from the reference with another generator: the mean of their distances is the floor, and +- is their
+standard deviation. `above` is distance - floor, in percentage points.
+  by token   distance over all tokens, as in the paper; with 151,936 tokens the
              floor is high
-  by cell    64 parts of each step's mass, hottest blocks first: the floor is
-             low, and drawing too much from the hot set or from the tail shows
-             at once
-A distance far below the floor could hide in it by token; by cell it does not.
-answered: the distribution that the sampler says it draws from (`support`), against the reference: no draws.
+  by cell    distance over 64 cells of equal mass per step, hottest blocks
+             first: the floor is low, so that a bias towards the hot set or
+             the tail is visible
+The line `answered` compares the distribution that the sampler returns (`support`) with the reference, without
+draws.
 
---truncated compares tokens instead: filters, temperatures, penalties, biases and masks at random, each
-decision with and without summaries, with and without a hot set, against the reference over the whole row. A
-token that differs is an error.
+--truncated compares tokens instead: decisions with random filters, temperatures, penalties, biases and masks,
+each with and without summaries and with and without a hot set, must equal the reference over the whole row.
+
 Examples:
   croupier bench tvd --rows rows.bf16 --hot model.hot
   croupier bench tvd --rows rows.bf16 --hot model.hot --truncated
-docs/hotsets.md says it all.)";
+
+docs/hotsets.md is the reference.)";
 
 struct Options {
     std::vector<std::string> rows;
@@ -65,7 +66,7 @@ std::string line(const std::string& name, double tail, double proposals, const D
 }
 
 void print_table(const Options& options, const Exactness& result) {
-    std::string text = fmt::format("{} steps, {} draws of each with each hot set; distances in %\n\n",
+    std::string text = fmt::format("{} steps, {} draws per step and hot set; distances in %\n\n",
                                    options.steps, options.draws);
     text += fmt::format("{:>8} {:>7} {:>9}  {:>9} {:>8} {:>8} {:>8}  {:>9} {:>8} {:>8} {:>8}\n", "H", "tail",
                         "proposals", "by token", "floor", "+-", "above", "by cell", "floor", "+-", "above");
@@ -108,37 +109,40 @@ void print_json(const Options& options, const Exactness& result) {
          {{"by_token", noise_json(result.in_all.by_token, result.token_noise_in_all)},
           {"by_cell", noise_json(result.in_all.by_cell, result.cell_noise_in_all)}}},
         {"answered", {{"mean", result.mean_answered}, {"largest", result.most_answered}}},
-        {"environment", environment()}};
+        {"environment", measurement::environment()}};
     std::cout << all.dump() << "\n";
 }
 
 void print_agreement(const Options& options, const Agreement& result) {
     if (options.json) {
-        const nlohmann::ordered_json all = {
-            {"steps", options.steps},        {"decisions", result.decisions},
-            {"compared", result.compared},   {"by_reference", result.by_reference},
-            {"different", result.different}, {"first_difference", result.first_difference},
-            {"environment", environment()}};
+        const nlohmann::ordered_json all = {{"steps", options.steps},
+                                            {"decisions", result.decisions},
+                                            {"compared", result.compared},
+                                            {"by_reference", result.by_reference},
+                                            {"different", result.different},
+                                            {"first_difference", result.first_difference},
+                                            {"environment", measurement::environment()}};
         std::cout << all.dump() << "\n";
         return;
     }
-    std::cout << fmt::format("{} truncated decisions of {} steps, each by 4 ways: {} of {} tokens differ\n",
-                             result.decisions, options.steps, result.different, result.compared);
+    std::cout << fmt::format(
+        "{} truncated decisions of {} steps, each in 4 variants: {} of {} tokens differ\n", result.decisions,
+        options.steps, result.different, result.compared);
     if (result.different > 0) std::cout << "first: " << result.first_difference << "\n";
 }
 
 std::vector<std::uint32_t> judged_sizes(const Options& options) {
-    if (!options.sizes.empty()) return whole_blocks(options.sizes, options.vocab);
+    if (!options.sizes.empty()) return measurement::whole_blocks(options.sizes, options.vocab);
     std::vector<std::uint32_t> sizes = {0, options.vocab};
     for (std::uint32_t hot = 1024; hot < options.vocab; hot *= 4) sizes.push_back(hot);
-    return whole_blocks(sizes, options.vocab);
+    return measurement::whole_blocks(sizes, options.vocab);
 }
 
 int run(const Options& options) {
     const std::vector<std::uint32_t> sizes = judged_sizes(options);
-    const BenchRows rows =
-        BenchRows::from_file(options.rows, options.vocab).in_order(read_order(options.hot, options.vocab));
-    tools::Progress progress("steps", 1);
+    const measurement::BenchRows rows = measurement::BenchRows::from_file(options.rows, options.vocab)
+                                            .in_order(measurement::read_order(options.hot, options.vocab));
+    command_line::Progress progress("steps", 1);
     if (options.truncated) {
         progress.begin("comparing tokens", options.steps);
         const Agreement result = compare_truncated(rows, options.steps, options.decisions, sizes, progress);
@@ -154,30 +158,33 @@ int run(const Options& options) {
 }  // namespace
 
 void add_tvd_bench(CLI::App& bench, int& status) {
-    auto* command = bench.add_subcommand("tvd", "Whether draws follow the distribution that they ought to");
+    auto* command = bench.add_subcommand("tvd", "Check that draws follow the exact distribution");
     command->footer(kHelp);
     auto options = std::make_shared<Options>();
-    command->add_option("--rows", options->rows, "Files of bf16 rows, one after another")->required();
+    command->add_option("--rows", options->rows, "Files with bf16 rows")->required();
     command
         ->add_option("--hot", options->hot, "Hotness order: a file of `croupier hotset build`, or int32 ids")
         ->required();
-    command->add_option("--vocab", options->vocab, "Logits a row")->capture_default_str();
-    command->add_option("--steps", options->steps, "How many")
+    command->add_option("--vocab", options->vocab, "Logits per row")->capture_default_str();
+    command->add_option("--steps", options->steps, "Number of steps")
         ->check(CLI::PositiveNumber)
         ->capture_default_str();
-    command->add_option("--draws", options->draws, "Of each step with each hot set")
+    command->add_option("--draws", options->draws, "Draws per step and hot set")
         ->check(CLI::PositiveNumber)
         ->capture_default_str();
-    command->add_option("--decisions", options->decisions, "Of each step with --truncated, each by four ways")
+    command
+        ->add_option("--decisions", options->decisions,
+                     "Decisions per step with --truncated, each in four variants")
         ->check(CLI::PositiveNumber)
         ->capture_default_str();
     command
         ->add_option("--sizes", options->sizes,
-                     "Hot sets, 0 for the row's own choice (default: 0, and 1024 to all by fours)")
+                     "Sizes of hot sets; 0: each row chooses its blocks (default: 0, and 1024 to --vocab in "
+                     "steps of 4x)")
         ->delimiter(',')
         ->expected(1, 64);
-    command->add_flag("--truncated", options->truncated, "Compare truncated decisions' tokens");
-    command->add_flag("--json", options->json, "One JSON object");
+    command->add_flag("--truncated", options->truncated, "Compare tokens of filtered decisions");
+    command->add_flag("--json", options->json, "Print one JSON object");
     command->callback([options, &status] { status = run(*options); });
 }
 

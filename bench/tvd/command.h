@@ -1,4 +1,4 @@
-// croupier bench tvd: whether tokens are drawn by the distribution that they ought to be drawn by.
+// `croupier bench tvd`: checks that draws follow the exact distribution.
 #pragma once
 
 namespace CLI {

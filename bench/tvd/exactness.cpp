@@ -14,12 +14,12 @@
 namespace croupier::bench {
 namespace {
 
-// So many times as many draws as all hot sets together have: enough to tell the noise's deviation.
+// Repetitions for the noise, relative to the draws of all hot sets: enough to estimate its deviation.
 constexpr std::uint32_t kNoiseGroups = 5;
 
 class Judge {
   public:
-    Judge(const BenchRows& rows, const ExactnessSize& size)
+    Judge(const measurement::BenchRows& rows, const ExactnessSize& size)
         : rows_(rows),
           size_(size),
           state_(rows.vocab(), kStepRoom),
@@ -81,7 +81,7 @@ class Judge {
 
     void draw(const JudgedStep& step, std::uint32_t which, const std::vector<std::uint8_t>& cells) {
         for (std::uint32_t i = 0; i < size_.draws; ++i) {
-            // Randoms of its own for each size: else their noise would be one and the same.
+            // Each size has its own randoms; otherwise all would have the same noise.
             sampler::Request request = step.request(which * size_.draws + i);
             request.hot_blocks = hot_blocks_[which];
             const std::int32_t token = decide(step, request);
@@ -118,7 +118,7 @@ class Judge {
         by_cell = noise_of(cells);
     }
 
-    const BenchRows& rows_;
+    const measurement::BenchRows& rows_;
     const ExactnessSize& size_;
     sampler::SequenceState state_;
     sampler::Workspace workspace_;
@@ -137,7 +137,8 @@ class Judge {
 
 }  // namespace
 
-Exactness judge_draws(const BenchRows& rows, const ExactnessSize& size, tools::Progress& progress) {
+Exactness judge_draws(const measurement::BenchRows& rows, const ExactnessSize& size,
+                      command_line::Progress& progress) {
     Judge judge(rows, size);
     for (std::uint32_t number = 0; number < size.steps; ++number) {
         judge.take(untruncated_step(rows, number));

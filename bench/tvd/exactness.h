@@ -1,41 +1,42 @@
-// Untruncated draws by the sampler, step after step, against what they ought to be.
+// Compares unfiltered draws by the sampler with the exact distributions.
 #pragma once
 
 #include <cstdint>
 #include <vector>
 
-#include "bench/decide/bench_rows.h"
 #include "bench/tvd/tally.h"
-#include "tools/progress.h"
+#include "command_line/progress.h"
+#include "measurement/bench_rows.h"
 
 namespace croupier::bench {
 
 struct ExactnessSize {
     std::uint32_t steps;
-    std::uint32_t draws;               // of a step with each hot set
-    std::vector<std::uint32_t> sizes;  // of the hot sets; 0: the row's own choice
+    std::uint32_t draws;               // per step and hot set
+    std::vector<std::uint32_t> sizes;  // of the hot sets; 0: each row chooses its blocks
 };
 
 struct SizedDistance {
     std::uint32_t hot;
     Distance distance;
-    double tail;       // share of the draws that took the tail's proposal
-    double proposals;  // a draw
+    double tail;       // share of draws from the tail
+    double proposals;  // per draw
 };
 
 struct Exactness {
     std::vector<SizedDistance> sizes;
     Distance in_all;
-    // Of so many draws from the expected distributions themselves.
+    // Distances of as many draws from the exact distributions.
     Noise token_noise;
     Noise cell_noise;
     Noise token_noise_in_all;
     Noise cell_noise_in_all;
-    // Between the distribution that the sampler says it draws from and the expected one, without a draw.
+    // Distances between the distribution that the sampler returns and the exact one, without draws.
     double mean_answered = 0.0;
     double most_answered = 0.0;
 };
 
-Exactness judge_draws(const BenchRows& rows, const ExactnessSize& size, tools::Progress& progress);
+Exactness judge_draws(const measurement::BenchRows& rows, const ExactnessSize& size,
+                      command_line::Progress& progress);
 
 }  // namespace croupier::bench

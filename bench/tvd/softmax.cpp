@@ -45,7 +45,7 @@ class Adjusted {
 
 }  // namespace
 
-std::vector<double> softmax_of(const BenchRows& rows, const JudgedStep& step) {
+std::vector<double> softmax_of(const measurement::BenchRows& rows, const JudgedStep& step) {
     const Adjusted adjusted(step);
     std::vector<double> weights(rows.vocab());
     double most = -std::numeric_limits<double>::infinity();
@@ -69,7 +69,7 @@ PlainDraws::PlainDraws(const std::vector<double>& probabilities) : running_(prob
         while (running_[place] <= static_cast<double>(guide) / kGuides) ++place;
         guide_.push_back(place);
     }
-    // Roundings leave the last sum beside 1.
+    // Rounding may leave the last sum slightly different from 1.
     const auto last = std::find(running_.begin(), running_.end(), running_.back());
     std::fill(last, running_.end(), 2.0);
 }

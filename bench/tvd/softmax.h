@@ -1,4 +1,4 @@
-// What a step's tokens ought to be drawn by, in plain double precision: it shares no code with the sampler.
+// The exact distribution of a step in double precision. Shares no code with the sampler.
 #pragma once
 
 #include <cstdint>
@@ -8,20 +8,20 @@
 
 namespace croupier::bench {
 
-// Of a step without filters; by id.
-std::vector<double> softmax_of(const BenchRows& rows, const JudgedStep& step);
+// The probabilities of a step without filters, by id.
+std::vector<double> softmax_of(const measurement::BenchRows& rows, const JudgedStep& step);
 
-// Draws from a distribution with a generator of the caller's.
+// Draws from a distribution with the caller's generator.
 class PlainDraws {
   public:
     explicit PlainDraws(const std::vector<double>& probabilities);
 
-    // The token that a uniform number of [0, 1) falls on.
+    // The token for a uniform number in [0, 1).
     std::uint32_t draw(double uniform) const;
 
   private:
     std::vector<double> running_;
-    std::vector<std::uint32_t> guide_;  // by the leading bits of the number: where to begin
+    std::vector<std::uint32_t> guide_;  // where to begin the search, by the leading bits of the number
 };
 
 }  // namespace croupier::bench

@@ -12,12 +12,13 @@ namespace croupier::bench {
 namespace {
 
 constexpr std::array<double, 4> kTemperatures = {0.6, 0.8, 1.0, 1.2};
-constexpr std::uint32_t kFrequent = 2048;  // half of a history are ids of the hottest so many
+constexpr std::uint32_t kFrequent =
+    2048;  // half of a history consists of the hottest ids, of which there are this many
 constexpr std::uint32_t kBiases = 8;
 constexpr std::uint32_t kWholeRowSteps = 16;
-// Tokens of a grammar's state stand in runs: the digits, the words that begin alike.
+// Ids allowed by a grammar form runs, such as digits or words with the same prefix.
 constexpr std::uint32_t kLongestRun = 256;
-// What hides more than all but this much of a row costs each draw hundreds of proposals, or all of them.
+// A mask that leaves less of the row's mass would cost hundreds of proposals per draw.
 constexpr double kLeastAllowed = 1.0 / 8.0;
 
 class Dice {
@@ -39,13 +40,13 @@ class Dice {
     std::mt19937_64 random_;
 };
 
-std::int32_t any_token(const BenchRows& rows, Dice& dice) {
+std::int32_t any_token(const measurement::BenchRows& rows, Dice& dice) {
     const std::uint32_t from = dice.one_in(2) ? std::min(kFrequent, rows.vocab()) : rows.vocab();
-    // The last block may hold less than 64 ids, and stand anywhere.
+    // The last block may have fewer than 64 ids and be anywhere in the order.
     return static_cast<std::int32_t>(std::min(rows.id_at(dice.below(from)), rows.vocab() - 1));
 }
 
-// Those that are below 1 or 0 raise what has been said.
+// Penalties below 1 or 0 raise the logits of previous tokens.
 struct LeastPenalty {
     double factor;
     double difference;
@@ -53,7 +54,7 @@ struct LeastPenalty {
 constexpr LeastPenalty kAlsoRaising = {0.9, -0.2};
 constexpr LeastPenalty kLowering = {1.0, 0.0};
 
-void add_penalties(const BenchRows& rows, Dice& dice, LeastPenalty least, JudgedStep& step) {
+void add_penalties(const measurement::BenchRows& rows, Dice& dice, LeastPenalty least, JudgedStep& step) {
     for (std::uint32_t i = 0; i < kStepHistory; ++i) {
         (i % 2 == 0 ? step.prompt : step.output).push_back(any_token(rows, dice));
     }
@@ -66,7 +67,7 @@ void add_penalties(const BenchRows& rows, Dice& dice, LeastPenalty least, Judged
     }
 }
 
-double allowed_share(const BenchRows& rows, const JudgedStep& step) {
+double allowed_share(const measurement::BenchRows& rows, const JudgedStep& step) {
     double allowed = 0.0;
     double all = 0.0;
     for (std::uint32_t id = 0; id < rows.vocab(); ++id) {
@@ -79,7 +80,7 @@ double allowed_share(const BenchRows& rows, const JudgedStep& step) {
     return allowed / all;
 }
 
-void add_mask(const BenchRows& rows, Dice& dice, JudgedStep& step) {
+void add_mask(const measurement::BenchRows& rows, Dice& dice, JudgedStep& step) {
     step.mask.assign((rows.vocab() + 31) / 32, 0U);
     const std::uint32_t of_ten = 1 + dice.below(9);
     for (std::uint32_t first = 0; first < rows.vocab();) {
@@ -92,7 +93,7 @@ void add_mask(const BenchRows& rows, Dice& dice, JudgedStep& step) {
     for (std::uint32_t& word : step.mask) word = ~word;
 }
 
-JudgedStep plain_step(const BenchRows& rows, std::uint32_t number, Dice& dice) {
+JudgedStep plain_step(const measurement::BenchRows& rows, std::uint32_t number, Dice& dice) {
     JudgedStep step;
     step.row = number % rows.count();
     step.params.flags = proto::kNoLogprob;
@@ -115,19 +116,19 @@ sampler::Request JudgedStep::request(std::uint32_t draw) const {
     return request;
 }
 
-JudgedStep untruncated_step(const BenchRows& rows, std::uint32_t number) {
+JudgedStep untruncated_step(const measurement::BenchRows& rows, std::uint32_t number) {
     Dice dice(number);
     JudgedStep step = plain_step(rows, number, dice);
     const std::uint32_t setting = number / rows.count();
     step.params.temperature = kTemperatures[setting % kTemperatures.size()];
-    step.params.rng = proto::Rng::shvs;  // what is judged is the draw of each hot set
+    step.params.rng = proto::Rng::shvs;  // the test compares draws with each hot set
     const std::uint32_t kind = setting / kTemperatures.size() % 4;
     if ((kind & 1U) != 0) add_penalties(rows, dice, kAlsoRaising, step);
     if ((kind & 2U) != 0) add_mask(rows, dice, step);
     return step;
 }
 
-JudgedStep truncated_step(const BenchRows& rows, std::uint32_t number) {
+JudgedStep truncated_step(const measurement::BenchRows& rows, std::uint32_t number) {
     Dice dice(number);
     JudgedStep step = plain_step(rows, number, dice);
     step.params.temperature = dice.between(0.3, 1.5);
@@ -138,7 +139,7 @@ JudgedStep truncated_step(const BenchRows& rows, std::uint32_t number) {
     if ((filters & 1U) != 0) step.params.top_p = dice.one_of(kTopP);
     if ((filters & 2U) != 0) step.params.top_k = static_cast<std::int32_t>(dice.one_of(kTopK));
     if ((filters & 4U) != 0) step.params.min_p = dice.one_of(kMinP);
-    // These two look at the whole row at every decision: milliseconds.
+    // These two read the whole row at every decision, which takes milliseconds.
     if (dice.one_in(kWholeRowSteps)) step.params.top_n_sigma = dice.between(0.5, 3.0);
     const LeastPenalty least = dice.one_in(kWholeRowSteps) ? kAlsoRaising : kLowering;
     if (dice.one_in(2)) add_penalties(rows, dice, least, step);

@@ -1,10 +1,10 @@
-// The steps that the exactness of draws is judged over: real rows under every temperature, penalty and mask.
+// Steps for tests of exactness: rows with temperatures, penalties and masks.
 #pragma once
 
 #include <cstdint>
 #include <vector>
 
-#include "bench/decide/bench_rows.h"
+#include "measurement/bench_rows.h"
 #include "sampler/request.h"
 
 namespace croupier::bench {
@@ -17,16 +17,16 @@ struct JudgedStep {
     std::vector<std::uint32_t> mask;
     std::vector<proto::TokenBias> bias;
 
-    // For the draw of this number; the step must outlive it.
+    // The request of draw number `draw`. The step must outlive it.
     sampler::Request request(std::uint32_t draw) const;
 };
 
 constexpr std::uint32_t kStepHistory = 512;
 constexpr std::uint32_t kStepRoom = kStepHistory + 8;
 
-// Rows in turn; for each the temperatures 0.6 to 1.2, each with and without penalties and a mask.
-JudgedStep untruncated_step(const BenchRows& rows, std::uint32_t number);
-// Filters, temperatures, penalties, masks and biases at random.
-JudgedStep truncated_step(const BenchRows& rows, std::uint32_t number);
+// Cycles through the rows, with temperatures 0.6 to 1.2, with and without penalties and a mask.
+JudgedStep untruncated_step(const measurement::BenchRows& rows, std::uint32_t number);
+// Random filters, temperatures, penalties, masks and biases.
+JudgedStep truncated_step(const measurement::BenchRows& rows, std::uint32_t number);
 
 }  // namespace croupier::bench

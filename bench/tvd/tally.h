@@ -1,4 +1,4 @@
-// Draws of many steps together, and how far they lie from what was expected of them.
+// Counts draws over many steps and measures their distance from the expected counts.
 #pragma once
 
 #include <cstdint>
@@ -7,15 +7,15 @@
 
 namespace croupier::bench {
 
-// A step's tokens in parts that each hold about so much of its mass, hottest first: few numbers
-// to compare, so that the noise of counting them is small, and a hot set's edge lies between two of them.
+// Divides a step's tokens into cells of about equal mass, hottest first. Few cells have little counting
+// noise, and the edge of a hot set is near the edge of a cell.
 constexpr std::uint32_t kCells = 64;
 
-// Of a step, by id. `order`: all ids, as the parts take them up; empty: ascending.
+// The cell of each id. `order`: all ids in the order of the cells; empty means ascending.
 std::vector<std::uint8_t> cells_of(const std::vector<double>& probabilities,
                                    std::span<const std::uint32_t> order = {});
 
-// Per draw; `by_token` by id.
+// Per draw; `by_token` is indexed by id.
 struct Expected {
     explicit Expected(std::uint32_t vocab) : by_token(vocab), by_cell(kCells) {}
     void add(const std::vector<double>& probabilities, const std::vector<std::uint8_t>& cells);
@@ -44,12 +44,12 @@ struct Distance {
     double by_cell;
 };
 
-// Half the sum of all differences between the shares of the draws and those that were expected.
+// The total variation distance between the shares of the draws and the expected shares.
 Distance total_variation(const Tally& tally, const Expected& expected);
 
 struct Noise {
     double mean = 0.0;
-    double deviation = 0.0;  // of one
+    double deviation = 0.0;  // standard deviation
 };
 Noise noise_of(const std::vector<double>& values);
 

@@ -14,22 +14,21 @@
 namespace croupier::bench {
 namespace {
 
-// The reference takes tens of milliseconds for a row. What survives its filters does not depend on the
-// randoms, so that one look at a row tells all its draws: the survivor whose ln of its probability, less that
-// of its arrival, is the largest. Where two lie so near that roundings could matter, the reference is asked
-// itself.
+// The reference takes tens of milliseconds per row. The survivors of its filters do not depend on the
+// randoms, so one evaluation gives all draws: the survivor with the largest ln(probability) - ln(arrival). If
+// two are so close that rounding could matter, the reference decides.
 constexpr double kNear = 1e-3;
 
 class ReferenceDraws {
   public:
-    ReferenceDraws(const BenchRows& rows, const JudgedStep& step, Agreement& agreement)
+    ReferenceDraws(const measurement::BenchRows& rows, const JudgedStep& step, Agreement& agreement)
         : rows_(rows), step_(step), agreement_(agreement) {
         sampler::Request request = step.request(0);
         request.wants_support = true;
         support_ = ask(request).support;
     }
 
-    // Nothing survives where the reference has an error.
+    // There are no survivors if the reference has an error.
     bool decides() const { return !support_.empty(); }
 
     std::int32_t draw(std::uint32_t number) {
@@ -55,7 +54,7 @@ class ReferenceDraws {
         return sampler::reference::decide(rows_.view(step_.row, false), request);
     }
 
-    const BenchRows& rows_;
+    const measurement::BenchRows& rows_;
     const JudgedStep& step_;
     Agreement& agreement_;
     std::vector<sampler::Survivor> support_;
@@ -63,7 +62,7 @@ class ReferenceDraws {
 
 class Comparison {
   public:
-    explicit Comparison(const BenchRows& rows)
+    explicit Comparison(const measurement::BenchRows& rows)
         : rows_(rows), state_(rows.vocab(), kStepRoom), workspace_(rows.vocab()) {}
 
     void take(std::uint32_t number, std::uint32_t draws, std::uint32_t hot) {
@@ -94,11 +93,11 @@ class Comparison {
         if (token == expected) return;
         if (agreement_.different++ > 0) return;
         agreement_.first_difference = fmt::format(
-            "step {}, row {}, draw {}, {} summaries, {} hot blocks: token {}, the reference's is {}", number,
-            step.row, draw, summarised ? "with" : "without", hot_blocks.size(), token, expected);
+            "step {}, row {}, draw {}, {} summaries, {} hot blocks: token {}, but the reference chose {}",
+            number, step.row, draw, summarised ? "with" : "without", hot_blocks.size(), token, expected);
     }
 
-    const BenchRows& rows_;
+    const measurement::BenchRows& rows_;
     sampler::SequenceState state_;
     sampler::Workspace workspace_;
     Agreement agreement_;
@@ -106,8 +105,8 @@ class Comparison {
 
 }  // namespace
 
-Agreement compare_truncated(const BenchRows& rows, std::uint32_t steps, std::uint32_t draws,
-                            const std::vector<std::uint32_t>& sizes, tools::Progress& progress) {
+Agreement compare_truncated(const measurement::BenchRows& rows, std::uint32_t steps, std::uint32_t draws,
+                            const std::vector<std::uint32_t>& sizes, command_line::Progress& progress) {
     Comparison comparison(rows);
     for (std::uint32_t number = 0; number < steps; ++number) {
         comparison.take(number, draws, sizes[number % sizes.size()]);

@@ -178,7 +178,13 @@ def compare(folder: Path) -> dict[str, Any]:
 
 
 def wanted_kinds(arguments: argparse.Namespace) -> list[str]:
-    known = [*kinds.kinds(), *kinds.MIXED, *kinds.grammar_kinds(), *kinds.training_kinds(), *kinds.own_kinds()]
+    known = [
+        *kinds.kinds(),
+        *kinds.MIXED,
+        *kinds.grammar_kinds(),
+        *kinds.training_kinds(),
+        *kinds.own_kinds(),
+    ]
     if not arguments.kinds:
         return [kind for kind in known if kind not in kinds.NEED_TOKENIZER or arguments.tokenizer]
     asked = arguments.kinds.split(",")

@@ -1,11 +1,11 @@
-"""Features of vLLM with Croupier, each in a server of its own beside a native one: LoRA, sleep, connectors, images.
+"""Tests features of vLLM with Croupier against a native server: LoRA, sleep, connectors, images.
 
     gpu_features.py FOLDER --tokenizer tokenizer.json[.gz] [--only lora,sleep] [--budget 500]
 
-Of each feature one line: W, it works, with what was compared; R, Croupier refuses it by name; S, left out here, and
-why; X, it does not work. FOLDER/features.txt and FOLDER/features.json have the evidence, FOLDER/*.log the servers'.
-These servers are small and are not compiled (compilation mode 0, CUDA graphs of decoding): server_trial.py is the
-one that has vLLM's defaults.
+Prints one line per feature: W (works, with what was compared), R (Croupier refuses it by name), S (skipped,
+with the reason) or X (does not work). FOLDER/features.txt and FOLDER/features.json have the details,
+FOLDER/*.log the logs of the servers. The servers are small and not compiled (compilation mode 0, CUDA graphs
+for decoding); server_trial.py tests vLLM's defaults.
 """
 
 from __future__ import annotations
@@ -92,7 +92,9 @@ FEATURES = [
         features.GRAMMARS,
         needs="xgrammar",
     ),
-    Feature("dp2", lambda _: ["--data-parallel-size", "2"], features.REPLICAS, gpus=2, options={"untested": True}),
+    Feature(
+        "dp2", lambda _: ["--data-parallel-size", "2"], features.REPLICAS, gpus=2, options={"untested": True}
+    ),
 ]
 
 

@@ -1,4 +1,4 @@
-"""Where an engine's process spends the steps of a kind: its stages and functions, and its threads by /proc."""
+"""Where an engine's process spends the time of its steps: stages, functions, and threads by /proc."""
 
 from __future__ import annotations
 
@@ -75,9 +75,7 @@ def _cpu_of_threads() -> dict[str, float]:
 
 def _cpu_of_host() -> float:
     """Seconds of CPU that anything on the host has had."""
-    user, nice, system = (
-        int(text) for text in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:4]
-    )
+    user, nice, system = (int(text) for text in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:4])
     return (user + nice + system) / _TICKS
 
 

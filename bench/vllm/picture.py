@@ -48,7 +48,8 @@ def _panel(load: dict[str, Any], left: float) -> str:
     ]
     middle = f'{left + 14:.0f}" y="{(y0 + y1) / 2:.0f}'
     parts.append(
-        f'<text x="{middle}" text-anchor="middle" transform="rotate(-90 {left + 14:.0f} {(y0 + y1) / 2:.0f})">'
+        f'<text x="{middle}" text-anchor="middle"'
+        f' transform="rotate(-90 {left + 14:.0f} {(y0 + y1) / 2:.0f})">'
         "share of the times</text>"
     )
     for part in (0.0, 0.25, 0.5, 0.75, 0.95):

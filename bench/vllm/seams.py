@@ -82,7 +82,12 @@ SEAMS: list[tuple[str, str, str, list[str] | None]] = [
     ("v1/worker/gpu/sample/sampler.py", "Sampler", "add_request",
      ["self", "req_idx", "prompt_len", "sampling_params"]),
     ("model_executor/layers/logits_processor.py", "LogitsProcessor", "_gather_logits", ["self", "logits"]),
-    ("model_executor/layers/logits_processor.py", "LogitsProcessor", "_get_logits", ["self", "hidden_states"]),
+    (
+        "model_executor/layers/logits_processor.py",
+        "LogitsProcessor",
+        "_get_logits",
+        ["self", "hidden_states"],
+    ),
     ("v1/worker/gpu/model_runner.py", "GPUModelRunner", "profile_run", ["self"]),
     ("v1/worker/gpu/model_runner.py", "GPUModelRunner", "_dummy_sampler_run", ["self", "hidden_states"]),
     ("v1/worker/gpu/model_runner.py", "GPUModelRunner", "max_num_reqs", None),

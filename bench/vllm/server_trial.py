@@ -1,12 +1,11 @@
-"""A server's trial: `vllm serve` natively and with Croupier, driven over HTTP, and what of both is equal.
+"""Compares `vllm serve` with and without Croupier over HTTP.
 
     server_trial.py FOLDER --tokenizer tokenizer.json[.gz] [--budget 280]
 
-Both servers get a model's folder and nothing else; Croupier's gets its one flag. While both are up at once on one
-GPU each also has a share of its memory (--share). The servers end by SIGTERM and by SIGKILL with requests under
-way, and one begins again, alone and with nothing but the model and the flag. FOLDER/table.txt is what a person
-reads, FOLDER/trial.json has every finding, and FOLDER/*.log are the servers' own. Ends with 1 where a difference
-is not explained.
+Both servers get only the folder of a model; Croupier's also gets its flag. While both run on one GPU, each
+gets a share of its memory (--share). The servers are ended by SIGTERM and by SIGKILL during requests, and one
+is restarted, alone and with only the model and the flag. FOLDER/table.txt is a summary, FOLDER/trial.json has
+all results, and FOLDER/*.log are the logs of the servers. Exits with 1 if there is an unexplained difference.
 """
 
 from __future__ import annotations

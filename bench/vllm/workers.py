@@ -18,7 +18,7 @@ def begin_profile(worker: Any) -> None:
 
 
 def end_profile(worker: Any) -> list[tuple[float, float, str, int]]:
-    """Of all kernels and copies since: when it began and for how long, in microseconds, its name and stream."""
+    """All kernels and copies since then: begin and duration in microseconds, name and stream."""
     import torch
 
     torch.cuda.synchronize(worker.device)

@@ -58,7 +58,7 @@ void need_writer(int status, const croupier_error& error) {
 
 ShmDirectory::ShmDirectory() {
     char name[] = "/dev/shm/croupier-bench-XXXXXX";
-    if (::mkdtemp(name) == nullptr) throw std::runtime_error("cannot make a directory in /dev/shm");
+    if (::mkdtemp(name) == nullptr) throw std::runtime_error("cannot create a directory in /dev/shm");
     path_ = name;
 }
 
@@ -97,7 +97,7 @@ bool BenchSession::start_step() {
     croupier_error error{};
     const int begun = croupier_writer_begin(writer_, step, &error);
     need_writer(begun, error);
-    if (begun == CROUPIER_WRITER_BUSY) throw std::runtime_error("a step that is in flight was busy");
+    if (begun == CROUPIER_WRITER_BUSY) throw std::runtime_error("begin returned BUSY for a step in flight");
     need_writer(croupier_writer_enqueue(writer_, stream_.get(), logits_->get(), case_.vocab, &error), error);
     return true;
 }
@@ -109,7 +109,7 @@ bool BenchSession::take_complete() {
     croupier_writer_state_init(&state);
     croupier_error error{};
     need_writer(croupier_writer_get_state(writer_, &state, &error), error);
-    // The slice is complete a little before the writer has a place for another step.
+    // The slice is complete slightly before the writer can begin another step.
     if (state.finished <= step) return false;
     client_->take();
     return true;

@@ -1,4 +1,5 @@
-// A session without a daemon, whose steps are taken as soon as their slices are complete: the writer alone.
+// A session without a daemon, whose steps are taken as soon as their slices are complete. Measures only the
+// writer.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +23,7 @@ struct Case {
     std::uint32_t store_blocks = 0;
 };
 
-// Seconds from just before the call of enqueue.
+// Seconds since the call of enqueue.
 struct StepTimes {
     double begin_call = 0;
     double enqueue_call = 0;
@@ -54,9 +55,9 @@ class BenchSession {
     const void* logits() const { return logits_->get(); }
 
     StepTimes one_step();
-    // As many steps in flight as there are slots, until so many are complete; returns the seconds.
+    // Keeps all slots in flight until `steps` steps are complete. Returns the seconds.
     double run(std::uint32_t steps);
-    // Begins another step where there is a slot for it, and takes those that are complete.
+    // Begins a step if a slot is free, and takes complete steps.
     void keep_going();
     void drain();
 

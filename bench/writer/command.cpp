@@ -12,9 +12,9 @@
 #include <thread>
 #include <vector>
 
-#include "bench/environment.h"
 #include "bench/writer/bench_session.h"
 #include "bench/writer/gpu.h"
+#include "measurement/environment.h"
 
 namespace croupier::bench {
 namespace {
@@ -47,7 +47,7 @@ const char* path_name(std::uint32_t path) {
     return path == CROUPIER_WRITER_STORE ? "store" : "copy";
 }
 
-// So many that a round takes some tens of milliseconds.
+// Enough steps for a round of tens of milliseconds.
 std::uint32_t repeats_for(std::size_t bytes) {
     return static_cast<std::uint32_t>(std::clamp<std::size_t>(std::size_t{2'000'000'000} / bytes, 20, 400));
 }
@@ -81,7 +81,7 @@ json single_steps(BenchSession& session, double flag_seconds) {
             {"complete_us", median(std::move(complete))}};
 }
 
-// By which part of its time the writer prolongs a loop of matrix products.
+// The relative slowdown of a loop of matrix products by the writer.
 double slowdown(MatmulLoad& load, BenchSession& session, std::uint32_t products, bool back_to_back) {
     std::vector<double> ratios;
     for (std::uint32_t round = 0; round < kRounds; ++round) {
@@ -116,7 +116,7 @@ json measure(const Case& of, double plain_rate, double flag_seconds, MatmulLoad&
     return result;
 }
 
-// A case that fails is reported in its place: the others are still worth their time.
+// If a case fails, reports the error in its line and continues.
 json measured_or_error(const Case& of, double plain_rate, double flag_seconds, MatmulLoad& load,
                        std::uint32_t products) {
     try {
@@ -129,7 +129,7 @@ json measured_or_error(const Case& of, double plain_rate, double flag_seconds, M
     }
 }
 
-// Into the same registered memory that the writer's slices go to.
+// Copies to the registered memory of the writer's slices.
 double plain_rate_of(const Case& of) {
     const BenchSession session(of);
     return writer::plain_copy_rate(session.slice_memory(), session.logits(), session.slice_bytes(),
@@ -151,7 +151,7 @@ std::vector<Case> cases_of(const Options& options, std::uint32_t columns) {
 }
 
 json run(const Options& options) {
-    json where = environment();
+    json where = measurement::environment();
     where["gpu"] = writer::gpu_name(0);
     const double flag_seconds = writer::launch_to_flag_seconds();
     MatmulLoad load;
@@ -207,18 +207,20 @@ void print_table(const json& answer) {
 }  // namespace
 
 void add_writer_bench(CLI::App& bench) {
-    auto* command =
-        bench.add_subcommand("writer", "What the CUDA writer moves, beside plain copies (needs a GPU)");
+    auto* command = bench.add_subcommand("writer", "Compare the CUDA writer with plain copies (needs a GPU)");
     auto options = std::make_shared<Options>();
-    command->add_option("--vocab", options->vocab, "Logits a row")->capture_default_str();
-    command->add_option("--batches", options->batches, "Columns a step")
+    command->add_option("--vocab", options->vocab, "Logits per row")->capture_default_str();
+    command->add_option("--batches", options->batches, "Columns per step")
         ->delimiter(',')
         ->capture_default_str();
-    command->add_option("--blocks", options->sweep, "Blocks of the store kernel to try at 32 and 256 columns")
+    command
+        ->add_option("--blocks", options->sweep,
+                     "Numbers of blocks of the store kernel to measure at 32 and 256 columns")
         ->delimiter(',')
         ->capture_default_str();
-    command->add_option("--products", options->products, "Matrix products in a loop")->capture_default_str();
-    command->add_flag("--json", options->json, "One JSON object");
+    command->add_option("--products", options->products, "Number of matrix products in the loop")
+        ->capture_default_str();
+    command->add_flag("--json", options->json, "Print one JSON object");
     command->footer("Examples:\n  croupier bench writer --batches 32,256");
     command->callback([options] {
         const json answer = run(*options);

@@ -14,8 +14,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr int kSize = 4096;
-constexpr int kTile = 128;  // of C, a block
-constexpr int kDepth = 32;  // of K, at a time
+constexpr int kTile = 128;  // of C, per block
+constexpr int kDepth = 32;  // of K, per iteration
 constexpr int kPitch = kDepth + 8;
 constexpr int kThreads = 256;
 
@@ -28,7 +28,7 @@ __device__ void fetch_tile(const __nv_bfloat16* from, __nv_bfloat16 (*to)[kPitch
     }
 }
 
-// C = A * B^T, all square; each of eight warps makes 32 x 64 of the block's tile.
+// C = A * B^T, all square; each of eight warps computes 32 x 64 of the block's tile.
 __global__ void __launch_bounds__(kThreads)
     multiply(const __nv_bfloat16* a, const __nv_bfloat16* b, float* c) {
     namespace wmma = nvcuda::wmma;
@@ -84,7 +84,7 @@ void need_cuda(cudaError_t status, const char* what) {
 std::string gpu_name(int device) {
     cudaDeviceProp properties{};
     need_cuda(cudaGetDeviceProperties(&properties, device),
-              "there is no CUDA device to measure: run it on a GPU host, as bench/gpu/run_all.sh does");
+              "no CUDA device: run this on a GPU host, as bench/gpu/run_all.sh does");
     return properties.name;
 }
 
@@ -102,7 +102,7 @@ void GpuStream::synchronise() const {
 
 GpuBuffer::GpuBuffer(std::size_t bytes) {
     need_cuda(cudaMalloc(&memory_, bytes), "cannot allocate GPU memory");
-    // Small bf16 numbers, whatever they are used for.
+    // Any small bf16 numbers.
     need_cuda(cudaMemset(memory_, 0x3C, bytes), "cannot fill GPU memory");
     need_cuda(cudaDeviceSynchronize(), "cannot fill GPU memory");
 }
@@ -165,7 +165,8 @@ double launch_to_flag_seconds() {
 
 double plain_copy_rate(void* to, const void* from, std::size_t bytes, std::uint32_t copies) {
     const GpuStream stream;
-    // The writer has registered a mapping of its own: this address would be copied to through a buffer.
+    // The writer registered a different mapping; without registration, copies to this address would use a
+    // buffer.
     need_cuda(cudaHostRegister(to, bytes, cudaHostRegisterDefault), "cannot register the slice's memory");
     const auto copy = [&] {
         need_cuda(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, stream.get()),

@@ -1,4 +1,4 @@
-// What the benchmark asks of the GPU besides the writer.
+// GPU work of the benchmark other than the writer.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -42,7 +42,7 @@ class GpuBuffer {
 class MatmulLoad {
   public:
     MatmulLoad();
-    // Seconds that `products` of them take on their own stream; `meanwhile` is called until they are done.
+    // Seconds for `products` products on a separate stream; calls `meanwhile` until they are done.
     template <typename Meanwhile>
     double run(std::uint32_t products, Meanwhile&& meanwhile) {
         start(products);
@@ -63,11 +63,11 @@ class MatmulLoad {
     cudaEvent_t ended_ = nullptr;
 };
 
-// Median seconds from a kernel's launch to the CPU's sight of the word that it stores: what no writer can be
-// faster than.
+// Median seconds from a kernel's launch until the CPU sees the word that it stores: the lower bound for a
+// writer.
 double launch_to_flag_seconds();
 
-// Bytes a second of copies to host memory that is registered for them, one after another on one stream.
+// Bytes per second of sequential copies to registered host memory on one stream.
 double plain_copy_rate(void* to, const void* from, std::size_t bytes, std::uint32_t copies);
 
 }  // namespace croupier::bench::writer

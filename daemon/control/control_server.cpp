@@ -54,8 +54,6 @@ shm::Result<SessionRequest> read_open(const wire::Open& open) {
     geometry.max_logprobs = open.max_logprobs();
     geometry.max_support = open.max_support();
     geometry.lean_blocks = open.lean_blocks();
-    geometry.lean_of_devices = open.lean_of_devices() ? 1 : 0;
-    geometry.offered_lean_blocks = open.offered_lean_blocks();
     if (open.shards() == nullptr || open.shards()->size() == 0) {
         if (geometry.tp >= 1 && geometry.tp <= proto::kMaxTp) proto::fill_even_shards(geometry);
     } else if (open.shards()->size() != geometry.tp || geometry.tp > proto::kMaxTp) {

@@ -30,8 +30,6 @@ void reopen_claims(std::span<const shm::Segment* const> sessions, std::uint32_t 
 void begin_generation(proto::SegmentHeader& header) {
     const std::uint32_t next = header.daemon_generation.load(std::memory_order_relaxed) + 1;
     header.daemon_pid.store(::getpid(), std::memory_order_relaxed);
-    header.locking_generation.store(next, std::memory_order_relaxed);
-    header.mixing_generation.store(next, std::memory_order_relaxed);
     // SYNC: release; who sees the generation sees the words before it.
     header.daemon_generation.store(next, std::memory_order_release);
 }

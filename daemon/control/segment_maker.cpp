@@ -36,14 +36,7 @@ void SegmentMaker::begin(const shm::SegmentSpec& spec, std::vector<std::uint32_t
 void SegmentMaker::make(const std::stop_token& stop, const shm::SegmentSpec& spec,
                         const std::vector<std::uint32_t>& order) {
     Made made{spec.session_id, shm::fail(shm::Errc::no_memory, "")};
-    auto created = create(spec, stop);
-    if (!created && created.error().code == shm::Errc::no_memory && spec.geometry.offered_lean_blocks != 0) {
-        // Nobody is refused for the room of an offer.
-        shm::SegmentSpec rows = spec;
-        rows.geometry.offered_lean_blocks = 0;
-        created = create(rows, stop);
-    }
-    if (created) {
+    if (auto created = create(spec, stop)) {
         auto segment = std::make_unique<shm::Segment>(std::move(created).value());
         if (!order.empty()) write_order(*segment, order);
         made.segment = std::move(segment);

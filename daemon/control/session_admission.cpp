@@ -21,6 +21,13 @@ shm::Result<bool> check_name(const std::string& name) {
                                         std::to_string(name.size()) + " bytes");
 }
 
+// As its segment will have it.
+proto::Geometry geometry_of(const SessionRequest& request) {
+    proto::Geometry geometry = request.geometry;
+    geometry.has_order = request.order.empty() ? 0 : 1;
+    return geometry;
+}
+
 shm::Result<bool> check_order(const SessionRequest& request) {
     if (request.order.empty()) return true;
     const std::uint32_t blocks = request.geometry.blocks();
@@ -51,7 +58,7 @@ shm::Result<bool> not_resumable(const SessionRequest& request, Errc code, const 
 
 shm::Result<bool> check_request(const SessionRequest& request, const config::Sessions& quotas) {
     CROUPIER_TRY(check_name(request.name));
-    if (auto fault = proto::geometry_fault(request.geometry)) return fail(Errc::bad_geometry, *fault);
+    if (auto fault = proto::geometry_fault(geometry_of(request))) return fail(Errc::bad_geometry, *fault);
     const auto& geometry = request.geometry;
     CROUPIER_TRY(within("max_batch", "sessions.max_batch", geometry.max_batch, quotas.max_batch));
     CROUPIER_TRY(within("vocab", "sessions.max_vocab", geometry.vocab, quotas.max_vocab));
@@ -75,9 +82,7 @@ shm::Result<bool> check_room(const SessionRequest& request, const config::Sessio
                     "this daemon serves " + std::to_string(quotas.max) +
                         " sessions at once (sessions.max in its configuration) and has them");
     }
-    proto::Geometry geometry = request.geometry;
-    geometry.has_order = request.order.empty() ? 0 : 1;
-    const std::uint64_t bytes = proto::layout_of(geometry).total_bytes;
+    const std::uint64_t bytes = proto::layout_of(geometry_of(request)).total_bytes;
     if (auto ok = within("the segment's size in bytes", "sessions.max_segment_bytes", bytes,
                          quotas.max_segment_bytes);
         !ok) {
@@ -94,11 +99,8 @@ shm::Result<bool> check_room(const SessionRequest& request, const config::Sessio
 }
 
 shm::Result<bool> check_same_session(const shm::Segment& present, const SessionRequest& request) {
-    proto::Geometry wanted = request.geometry;
-    wanted.has_order = request.order.empty() ? 0 : 1;
-    // Nobody asks for it: a library of before 13.12 knows of none, and to a newer one it is as good as none.
-    wanted.offered_lean_blocks = present.geometry().offered_lean_blocks;
-    if (wanted != present.geometry()) return not_resumable(request, Errc::bad_geometry, "shape");
+    if (geometry_of(request) != present.geometry())
+        return not_resumable(request, Errc::bad_geometry, "shape");
     const auto order = present.model_order();
     if (std::equal(order.begin(), order.end(), request.order.begin(), request.order.end())) return true;
     return not_resumable(request, Errc::bad_argument, "hotness order");

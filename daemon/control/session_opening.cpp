@@ -41,11 +41,8 @@ shm::Hugepages huge_pages(config::HugePages wanted) {
     return shm::Hugepages::off;
 }
 
-// But for what is only offered, which may have been left out.
 bool ask_for_same(const SessionRequest& one, const SessionRequest& other) {
-    proto::Geometry geometry = one.geometry;
-    geometry.offered_lean_blocks = other.geometry.offered_lean_blocks;
-    return geometry == other.geometry && one.order == other.order;
+    return one.geometry == other.geometry && one.order == other.order;
 }
 
 }  // namespace
@@ -62,8 +59,8 @@ SessionRegistry::Opened SessionRegistry::open(const SessionRequest& request, con
                                                  "in a moment, or choose another name");
     }
     if (shm::Segment* present = find_by_name(request.name)) return open_present(*present, request, asker);
-    CROUPIER_TRY_VALUE(fitting, made_to_fit(request, nullptr));
-    return create(fitting, asker);
+    CROUPIER_TRY(has_room(request, nullptr));
+    return create(request, asker);
 }
 
 // A client that gave up waiting for a large segment and asks again is given that one, not another.
@@ -96,11 +93,11 @@ SessionRegistry::Opened SessionRegistry::open_present(shm::Segment& present, con
                                  std::to_string(present.header().client_pid.load()) +
                                  "; choose another name, or open with takeover to fence that client");
         }
-        CROUPIER_TRY_VALUE(fitting, made_to_fit(request, &present));
+        CROUPIER_TRY(has_room(request, &present));
         // A new segment, not a new epoch in the old one: what a fenced process may still write when it
         // wakes in the middle of a store goes to memory that nobody reads any more.
         retire(id, SessionState::fenced, "taken over by a new client");
-        return create(fitting, asker);
+        return create(request, asker);
     }
     if (request.resume) {
         CROUPIER_TRY(check_same_session(present, request));
@@ -112,22 +109,9 @@ SessionRegistry::Opened SessionRegistry::open_present(shm::Segment& present, con
         expect_client(present);
         return std::optional(OpenedSession{&present, false});
     }
-    CROUPIER_TRY_VALUE(fitting, made_to_fit(request, &present));
+    CROUPIER_TRY(has_room(request, &present));
     retire(id, SessionState::closed, "its client is gone and its name is opened anew");
-    return create(fitting, asker);
-}
-
-// Nobody is refused for the room of an offer, nor where the memory is not there (SegmentMaker).
-shm::Result<SessionRequest> SessionRegistry::made_to_fit(const SessionRequest& request,
-                                                         const shm::Segment* gives_way) const {
-    SessionRequest fitting = request;
-    auto room = has_room(fitting, gives_way);
-    if (!room && fitting.geometry.offered_lean_blocks != 0) {
-        fitting.geometry.offered_lean_blocks = 0;
-        room = has_room(fitting, gives_way);
-    }
-    if (!room) return room.error();
-    return fitting;
+    return create(request, asker);
 }
 
 shm::Result<bool> SessionRegistry::has_room(const SessionRequest& request,

@@ -41,7 +41,7 @@ std::uint32_t ended_writers(const shm::Segment& segment, std::uint32_t rank) {
 // How many columns wait for more of a row than the rank sent of a lean step.
 std::uint32_t unanswered_wishes(const shm::Segment& segment, std::uint64_t step, std::uint32_t rank,
                                 std::uint32_t columns) {
-    if (segment.geometry().lean_room() == 0) return 0;
+    if (segment.geometry().lean_blocks == 0) return 0;
     const shm::Wishes wishes(segment, step, shm::writer_epochs(segment));
     const shm::StepClaims claims(segment, step);
     std::uint32_t unanswered = 0;

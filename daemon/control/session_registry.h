@@ -104,9 +104,6 @@ class SessionRegistry {
 
     // `gives_way`: ends when the new one can be made, so that its room counts; null: none does.
     shm::Result<bool> has_room(const SessionRequest& request, const shm::Segment* gives_way) const;
-    // As it is asked for, or without what it only offers.
-    shm::Result<SessionRequest> made_to_fit(const SessionRequest& request,
-                                            const shm::Segment* gives_way) const;
     // There is room.
     Opened create(const SessionRequest& request, const Asker& asker);
     Opened open_present(shm::Segment& present, const SessionRequest& request, const Asker& asker);

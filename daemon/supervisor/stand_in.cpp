@@ -31,14 +31,8 @@ using shm::Role;
 // for so long while nobody answers for the session is that of a daemon that died.
 constexpr std::uint32_t kLooksUntilForgotten = 50;
 
-// Of an exit status: it cannot stand in for this session's daemon, now or later.
+// The exit status for a segment of another version: a retry would not help.
 constexpr int kCannotStandIn = 2;
-
-// Whose samplers lock the segment while they may decide, so that their end can be seen.
-bool samplers_can_be_seen(const proto::SegmentHeader& header) {
-    return header.daemon_generation.load(std::memory_order_acquire) ==
-           header.locking_generation.load(std::memory_order_relaxed);
-}
 
 class StandIn {
   public:
@@ -49,17 +43,14 @@ class StandIn {
           signals_(std::move(signals)),
           use_(std::move(use)) {}
 
-    // The program's exit status.
-    int run() {
-        int status = 0;
-        while (status == 0 && !over()) {
-            status = turn();
+    void run() {
+        while (!over()) {
+            turn();
             rest();
         }
         samplers_.reset();
         if (answers_) segment_.release(Role::daemon);
         clear_up();
-        return status;
     }
 
   private:
@@ -92,26 +83,17 @@ class StandIn {
         ::poll(&signal, 1, static_cast<int>(kStandInLooks.count()));
     }
 
-    int turn() {
+    void turn() {
         if (samplers_) samplers_->housekeep();
         if (header().wanted.load(std::memory_order_acquire) != 0) {
             give_way();
-            return 0;
+            return;
         }
         looks_given_way_ = 0;
-        if (samplers_ || (!answers_ && !segment_.hold(Role::daemon))) return 0;
+        if (samplers_ || (!answers_ && !segment_.hold(Role::daemon))) return;
         answers_ = true;
-        if (!samplers_can_be_seen(header())) {
-            event_log::write(
-                Event::stand_in_failed, {{"session", segment_.name()}, {"session_id", segment_.id()}},
-                "cannot stand in: the daemon of session {} was of a build that does not show when its "
-                "samplers have ended; one of segment {}.{} or later would be right",
-                segment_.name(), proto::kSegmentVersion, proto::kSegmentMinor);
-            return kCannotStandIn;
-        }
         // What the dead one's samplers still store must not meet what others decide next.
         if (!segment_.is_held(Role::samplers)) begin();
-        return 0;
     }
 
     void begin() {
@@ -185,7 +167,8 @@ int run_stand_in(const StandInOptions& options) {
                          "cannot stand in: {}", ready.error().message);
         return ready.error().code == Errc::wrong_version ? kCannotStandIn : 1;
     }
-    return StandIn(options, std::move(segment).value(), std::move(signals).value(), std::move(use)).run();
+    StandIn(options, std::move(segment).value(), std::move(signals).value(), std::move(use)).run();
+    return 0;
 }
 
 }  // namespace croupier::daemon

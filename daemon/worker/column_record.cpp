@@ -13,7 +13,7 @@ Small clamped(std::uint64_t value) {
 
 std::uint8_t marks_of(const DecidedColumn& decided, const sampler::Answer& answer) {
     std::uint8_t marks = 0;
-    if (decided.left) marks |= proto::kColumnLeft;
+    if (decided.deferred) marks |= proto::kColumnLeft;
     if (decided.read_early) marks |= proto::kColumnReadEarly;
     if (answer.region == sampler::Region::hot) marks |= proto::kColumnHot;
     if (answer.region == sampler::Region::tail) marks |= proto::kColumnTail;

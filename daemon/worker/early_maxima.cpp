@@ -32,8 +32,7 @@ bool scan(const sampler::BlockRun& run, proto::Dtype dtype, float* maxima) {
 
 EarlyMaxima::EarlyMaxima(const proto::Geometry& geometry, std::span<const std::vector<std::uint32_t>> orders)
     : geometry_(geometry) {
-    // Whose hosts send lean steps has none of rows.
-    if (geometry.has_summaries != 0 || geometry.may_send_lean(false) || geometry.tile != kBlock) return;
+    if (geometry.has_summaries != 0 || geometry.is_lean() || geometry.tile != kBlock) return;
     find_part_tiles(orders);
     slots_.resize(geometry.slots);
     for (Slot& slot : slots_) {

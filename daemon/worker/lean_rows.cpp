@@ -3,38 +3,14 @@
 #include <algorithm>
 #include <limits>
 
-#include "shm/logits_publisher.h"
 #include "shm/wishes.h"
 
 namespace croupier::daemon {
 
 static_assert(sampler::kWeightSteps == proto::kWeightSteps);
 
-SentAs sent_as(const shm::Segment& segment, const CheckedStep& step) {
-    const proto::Geometry& geometry = segment.geometry();
-    // Of steps that are looked at in such a session all is there.
-    if (geometry.lean_room() == 0) return SentAs::rows;
-    std::uint32_t rows = 0;
-    for (std::uint32_t rank = 0; rank < geometry.tp; ++rank) {
-        const std::uint32_t tiles = shm::tiles_ready(segment, step.step, rank);
-        const bool has_rows = tiles == geometry.tiles(rank);
-        if (!has_rows && tiles != proto::ReadyWord::kLean) return SentAs::open;
-        rows += has_rows ? 1 : 0;
-    }
-    if (rows == 0) return SentAs::lean;
-    return rows == geometry.tp ? SentAs::rows : SentAs::differing;
-}
-
-bool expects_lean(const shm::Segment& segment, std::uint32_t slot) {
-    if (segment.geometry().lean_room() == 0) return false;
-    for (std::uint32_t rank = 0; rank < segment.geometry().tp; ++rank) {
-        if (segment.ready(slot, rank).format == proto::SliceFormat::lean) return true;
-    }
-    return false;
-}
-
 LeanRows::LeanRows(const proto::Geometry& geometry, std::uint32_t threads)
-    : lean_blocks_(geometry.lean_room()) {
+    : lean_blocks_(geometry.lean_blocks) {
     if (lean_blocks_ == 0) return;
     std::size_t copied = 0;
     for (std::uint32_t rank = 0; rank < geometry.tp; ++rank) {
@@ -62,19 +38,6 @@ std::span<const sampler::Slice> LeanRows::lay(const shm::Segment& segment, const
         laid.slices[rank].lean = &laid.lean[rank];
     }
     return laid.slices;
-}
-
-bool LeanRows::stands_whole(const shm::Segment& segment, const CheckedStep& step,
-                            std::uint32_t column) const {
-    const shm::Wishes wishes(segment, step.step, shm::writer_epochs(segment));
-    const auto placed = wishes.placed(column);
-    if (!placed.empty() && std::equal(all_.begin(), all_.end(), placed.begin())) return true;
-    for (std::uint32_t rank = 0; rank < layouts_.size(); ++rank) {
-        if (shm::rows_ready(segment, step.step, rank)) continue;
-        const proto::LeanHead& head = head_at(segment.lean(step.slot, rank), rank, column);
-        if ((head.flags & proto::kStandsWhole) == 0) return false;
-    }
-    return true;
 }
 
 std::span<const sampler::Slice> LeanRows::copy(const shm::Segment& segment, const CheckedStep& step,
@@ -113,7 +76,6 @@ std::span<const sampler::Slice> LeanRows::copy(const shm::Segment& segment, cons
 void LeanRows::prefetch_head(const shm::Segment& segment, const CheckedStep& step,
                              std::uint32_t column) const {
     for (std::uint32_t rank = 0; rank < layouts_.size(); ++rank) {
-        if (segment.ready(step.slot, rank).format != proto::SliceFormat::lean) continue;
         __builtin_prefetch(&head_at(segment.lean(step.slot, rank), rank, column));
     }
 }
@@ -125,7 +87,6 @@ void LeanRows::prefetch(const shm::Segment& segment, const CheckedStep& step, st
         for (std::size_t at = 0; at < bytes; at += kLine) __builtin_prefetch(from + at);
     };
     for (std::uint32_t rank = 0; rank < layouts_.size(); ++rank) {
-        if (segment.ready(step.slot, rank).format != proto::SliceFormat::lean) continue;
         const proto::LeanLayout& layout = layouts_[rank];
         const std::byte* part = segment.lean(step.slot, rank);
         const proto::LeanHead& head = head_at(part, rank, column);

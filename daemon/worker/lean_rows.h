@@ -14,27 +14,15 @@
 
 namespace croupier::daemon {
 
-// How the ranks' writers sent a step. `open`: not all of it is there, or some of it was withdrawn. Rows that
-// are there stand, whoever comes after their writer; a lean step may be withdrawn at any time.
-enum class SentAs : std::uint8_t { open, rows, lean, differing };
-SentAs sent_as(const shm::Segment& segment, const CheckedStep& step);
-
-// Whether a rank's writer has begun the slot's last step as a lean one: a hint of what the next one will be,
-// so that a session of rows that offers lean steps does not pay for what they have.
-bool expects_lean(const shm::Segment& segment, std::uint32_t slot);
-
 class LeanRows {
   public:
     LeanRows(const proto::Geometry& geometry, std::uint32_t threads);
 
-    // The column's slices, until the thread's next call. `slices`: where a step of rows has them.
+    // The column's slices, until the thread's next call. `slices`: the slot's, where blocks stand that were
+    // asked for.
     std::span<const sampler::Slice> lay(const shm::Segment& segment, const CheckedStep& step,
                                         std::uint32_t column, std::size_t thread,
                                         std::span<const sampler::Slice> slices);
-    // Of a step that ranks sent differently: whether the others' slices have all of the column by now, and
-    // what is asked for where they do not.
-    bool stands_whole(const shm::Segment& segment, const CheckedStep& step, std::uint32_t column) const;
-    std::span<const std::uint64_t> all_blocks() const { return all_; }
     // As the slot's last step left them, or as the writers leave them meanwhile, copied: a decision would not
     // end over what changes. Drawn where they were, by `drawn_by` now. Empty: a rank has the column whole.
     std::span<const sampler::Slice> copy(const shm::Segment& segment, const CheckedStep& step,

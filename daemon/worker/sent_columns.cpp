@@ -22,7 +22,7 @@ std::uint32_t parts_of(const shm::Segment& segment, const CheckedStep& step, std
 
 void SentColumns::look() {
     const proto::Geometry& geometry = segment_->geometry();
-    if (geometry.lean_room() == 0 || !proto::LeanOrder::has_stamps(step_->columns)) return;
+    if (geometry.lean_blocks == 0 || !proto::LeanOrder::has_stamps(step_->columns)) return;
     parts_ = ~0U;
     for (std::uint32_t rank = 0; rank < geometry.tp && parts_ != 0; ++rank)
         parts_ &= parts_of(*segment_, *step_, rank);

@@ -84,33 +84,25 @@ bool SessionView::served() const {
     return state == proto::SessionState::active || state == proto::SessionState::draining;
 }
 
-sampler::RowView SessionView::row(const CheckedStep& step, std::uint32_t column, std::size_t thread,
-                                  SentAs sent, bool& read_early) {
+ColumnRow SessionView::row(const CheckedStep& step, std::uint32_t column, std::size_t thread) {
     const auto& geometry = segment_.geometry();
-    sampler::RowView row{geometry.dtype, geometry.vocab, geometry.tile,
-                         step.columns,   column,         slices_[step.slot]};
-    if (sent == SentAs::lean) {
-        row.slices = lean_.lay(segment_, step, column, thread, row.slices);
+    ColumnRow row{{geometry.dtype, geometry.vocab, geometry.tile, step.columns, column, slices_[step.slot]}};
+    if (geometry.is_lean()) {
+        row.view.slices = lean_.lay(segment_, step, column, thread, row.view.slices);
         return row;
     }
-    if (sent == SentAs::rows && !early_.wanted()) return row;
+    if (!early_.wanted()) return row;
     std::vector<sampler::Slice>& slices = own_slices_[thread];
     slices.assign(slices_[step.slot].begin(), slices_[step.slot].end());
-    if (sent == SentAs::differing) {
-        // Whoever sends a lean step leaves none.
-        for (sampler::Slice& slice : slices) slice.summaries = {};
-        row.slices = slices;
-        return row;
-    }
-    read_early = early_.finish(segment_, step, column, slices);
-    if (read_early) row.slices = slices;
+    row.read_early = early_.finish(segment_, step, column, slices);
+    if (row.read_early) row.view.slices = slices;
     return row;
 }
 
 std::optional<sampler::RowView> SessionView::rehearsal_row(const CheckedStep& step, std::uint32_t column,
                                                            const proto::race::Draw& drawn_by) {
     const auto& geometry = segment_.geometry();
-    if (!expects_lean(segment_, step.slot)) return std::nullopt;
+    if (!geometry.is_lean()) return std::nullopt;
     const auto copied = lean_.copy(segment_, step, column, drawn_by, slices_[step.slot]);
     if (copied.empty()) return std::nullopt;
     return sampler::RowView{geometry.dtype, geometry.vocab, geometry.tile, step.columns, column, copied};

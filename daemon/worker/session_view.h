@@ -25,6 +25,11 @@
 
 namespace croupier::daemon {
 
+struct ColumnRow {
+    sampler::RowView view;
+    bool read_early = false;  // with the maxima that were made of it while the last tiles were in flight
+};
+
 class SessionView {
   public:
     // `totals`: of what this sampler has derived from the logs of all its sessions.
@@ -35,10 +40,8 @@ class SessionView {
     std::uint64_t id() const { return id_; }
     // Neither fenced nor closed: its steps are to be decided.
     bool served() const;
-    // The row of one column, read in place, as the writers sent it. `read_early`: with the maxima that were
-    // made of it while the last tiles were in flight.
-    sampler::RowView row(const CheckedStep& step, std::uint32_t column, std::size_t thread, SentAs sent,
-                         bool& read_early);
+    // The row of one column, read in place, as the writers sent it.
+    ColumnRow row(const CheckedStep& step, std::uint32_t column, std::size_t thread);
     // Of a lean step whose logits are awaited, something like it (LeanRows::copy()); nothing: there is none.
     std::optional<sampler::RowView> rehearsal_row(const CheckedStep& step, std::uint32_t column,
                                                   const proto::race::Draw& drawn_by);

@@ -2,7 +2,6 @@
 
 #include <atomic>
 
-#include "daemon/worker/lean_rows.h"
 #include "daemon/worker/stage_clock.h"
 #include "shm/clock.h"
 #include "shm/logits_publisher.h"
@@ -47,7 +46,7 @@ std::uint64_t ready_since(const shm::Segment& segment, const CheckedStep& step, 
 
 bool answers_come(const shm::Segment& segment, std::uint32_t slot) {
     constexpr std::uint64_t kWithinNs = 2'000'000;
-    if (!expects_lean(segment, slot)) return false;
+    if (!segment.geometry().is_lean()) return false;
     const std::uint64_t ready = segment.decision_head(slot).logits_ready_ns.load(std::memory_order_relaxed);
     return shm::monotonic_ns() - ready < kWithinNs;
 }

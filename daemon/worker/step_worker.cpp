@@ -7,12 +7,13 @@
 #include <atomic>
 #include <utility>
 
+#include "daemon/worker/column_preparation.h"
 #include "daemon/worker/column_record.h"
 #include "daemon/worker/stage_clock.h"
 #include "daemon/worker/step_logits.h"
 #include "shm/clock.h"
+#include "shm/column_due.h"
 #include "shm/logits_publisher.h"
-#include "shm/sequence_turn.h"
 #include "shm/step_claims.h"
 #include "shm/step_window.h"
 
@@ -143,8 +144,8 @@ std::size_t StepWorker::answer_void(SessionView& session, const CheckedStep& ste
     const auto settled = [&](std::uint32_t column) {
         const proto::ScheduleColumn asked = segment.schedule_columns(step.slot)[column];
         if (asked.sequence_slot >= segment.geometry().max_sequences) return true;
-        const shm::Turn turn = shm::turn_of(segment, step.step, asked).turn;
-        if (turn != shm::Turn::never) return turn != shm::Turn::later;
+        const shm::Due due = shm::due_of(segment, step.step, asked).due;
+        if (due != shm::Due::never) return due != shm::Due::later;
         // Who has it may die.
         if (!claims.try_claim_void(column, incarnation_)) return claims.is_committed(column);
         const bool last = claims.answer(column, step.columns, proto::DecisionError::voided);
@@ -231,8 +232,8 @@ bool StepWorker::decide_suspect(SessionView& session) {
         for (std::uint32_t column = 0; column < step.columns; ++column) {
             if (!is_due(segment, step, column) || !claims.try_claim_suspect(column, incarnation_)) continue;
             DrawTally tally;
-            const Turn turn = decide_one(session, step, column, 0, shm::monotonic_ns(), tally);
-            if (turn.left) claims.give_back(column, incarnation_, shm::StepClaims::kSuspect);
+            const OneDecision one = decide_one(session, step, column, 0, shm::monotonic_ns(), tally);
+            if (one.deferred) claims.give_back(column, incarnation_, shm::StepClaims::kSuspect);
             tally.give_to(segment.header());
             return true;
         }
@@ -245,7 +246,6 @@ std::size_t StepWorker::decide_sent(SessionView& session, const CheckedStep& ste
     sent.look();
     std::uint32_t& decided = session.parts_decided(step);
     if ((sent.parts() & ~decided) == 0) return 0;
-    if (step.randoms_supplied && !shm::randoms_ready(session.segment(), step.step)) return 0;
     const Share share = decide_claimable(session, step, &sent, shm::monotonic_ns());
     // What waits for an earlier step's columns is looked at again; what waits for more of its row, with the
     // rest.
@@ -312,9 +312,9 @@ StepWorker::Share StepWorker::decide_share(SessionView& session, const CheckedSt
             if (const std::size_t third = next(after + 1); third < own.size())
                 lean.prefetch_head(segment, step, own[third]);
         }
-        const Turn turn = decide_one(session, step, column, thread, now, tally);
-        now = turn.end;
-        if (turn.left) {
+        const OneDecision one = decide_one(session, step, column, thread, now, tally);
+        now = one.end;
+        if (one.deferred) {
             claims.give_back(column, incarnation_);
             waits = true;
         } else {
@@ -360,11 +360,11 @@ void StepWorker::decide_others(SessionView& session, const CheckedStep& step, st
                 continue;
             }
             if (!claims.try_claim(column, incarnation_)) continue;
-            const Turn turn = decide_one(session, step, column, thread, now, tally);
-            now = turn.end;
-            if (turn.left) claims.give_back(column, incarnation_);
-            if (!turn.left) ++share.decided;
-            if (turn.left || now >= slice_ends_) share.whole = false;
+            const OneDecision one = decide_one(session, step, column, thread, now, tally);
+            now = one.end;
+            if (one.deferred) claims.give_back(column, incarnation_);
+            if (!one.deferred) ++share.decided;
+            if (one.deferred || now >= slice_ends_) share.whole = false;
             if (now >= slice_ends_) return;
         }
     }
@@ -378,8 +378,9 @@ void StepWorker::give_captured(SessionView& session, const CheckedStep& step, st
     captured.forget();
 }
 
-StepWorker::Turn StepWorker::decide_one(SessionView& session, const CheckedStep& step, std::uint32_t column,
-                                        std::size_t thread, std::uint64_t begin, DrawTally& tally) {
+StepWorker::OneDecision StepWorker::decide_one(SessionView& session, const CheckedStep& step,
+                                               std::uint32_t column, std::size_t thread, std::uint64_t begin,
+                                               DrawTally& tally) {
     const shm::Segment& segment = session.segment();
     entry_->heartbeat_ns.store(begin, std::memory_order_relaxed);
     auto& memory = workspace(segment.geometry().vocab, thread);
@@ -387,7 +388,7 @@ StepWorker::Turn StepWorker::decide_one(SessionView& session, const CheckedStep&
     const std::uint64_t ready = ready_since(segment, step, *entry_);
     const shm::StepClaims claims(segment, step.step);
     shm::JournalWriter& journal = journals_[thread];
-    if (decided.left) {
+    if (decided.deferred) {
         const std::uint64_t end = shm::monotonic_ns();
         entry_->busy_ns.fetch_add(end - begin, std::memory_order_relaxed);
         journal.write(record_of(session.id(), step, column, decided, memory.answer(), {ready, begin, end}));

@@ -101,16 +101,16 @@ class StepWorker {
     // then the rest when it is later.
     void decide_others(SessionView& session, const CheckedStep& step, std::size_t thread, std::uint64_t now,
                        DrawTally& tally, Share& share);
-    struct Turn {
+    struct OneDecision {
         std::uint64_t end = 0;  // a reading of the clock
-        bool left = false;      // not decided: it waits for more of its row
+        bool deferred = false;  // not decided: it waits for more of its row
     };
     // For the column that a thread answered, and for the step where that completed it.
     void keep_void(SessionView& session, const CheckedStep& step, std::uint32_t column, std::uint64_t uid,
                    bool last);
     // Begins at that reading.
-    Turn decide_one(SessionView& session, const CheckedStep& step, std::uint32_t column, std::size_t thread,
-                    std::uint64_t begin, DrawTally& tally);
+    OneDecision decide_one(SessionView& session, const CheckedStep& step, std::uint32_t column,
+                           std::size_t thread, std::uint64_t begin, DrawTally& tally);
     // Of a decision that was asked for, when it is committed.
     void give_captured(SessionView& session, const CheckedStep& step, std::uint32_t column,
                        std::size_t thread, const proto::Decision& decision) const;

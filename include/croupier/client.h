@@ -18,26 +18,6 @@ extern "C" {
 /* NOLINTBEGIN(modernize-use-using): this header is C. */
 typedef struct croupier_session croupier_session;
 
-enum {
-    /* As writers can, step by step. GPUs send lean steps if
-     * - tiles have 64 ids and each rank some 8,000 ids or more,
-     * - all ranks' writers are GPUs' of this release or a later one, and no path was asked for,
-     * - their rows are lent, or copies take an eighth of the GPU's free memory at the most: max_batch rows of
-     *   the rank for each step in flight (croupier/writer.h),
-     * - no stream waits for a step's tokens before the step is enqueued,
-     * - and whoever decides is of this release or a later one.
-     * They send rows else, and hosts do. The segment has room for both, up to a quarter more than for rows,
-     * where the daemon's limits allow that. Rows that were sent are the samplers'; of a lean step they stay
-     * with the writer, and one that ends before the step is decided may leave it to its successor. */
-    CROUPIER_TRANSPORT_AUTO = 0,
-    CROUPIER_TRANSPORT_ROWS = 1,
-    CROUPIER_TRANSPORT_LEAN = 2,
-    /* Lean steps where GPUs write, whose rows are copied unless they are lent (croupier/writer.h), and rows
-     * where hosts do. A path other than CROUPIER_WRITER_AUTO makes a GPU's steps steps of rows too. Writers
-     * are of this release or a later one. */
-    CROUPIER_TRANSPORT_BY_DEVICE = 3
-};
-
 /* croupier_open_options_init() fills in the defaults; vocab must be set. */
 typedef struct croupier_open_options {
     uint32_t size;
@@ -50,7 +30,7 @@ typedef struct croupier_open_options {
     uint32_t max_batch;
     uint32_t steps_in_flight;
     uint32_t dtype;
-    uint32_t tile;
+    uint32_t tile; /* ids in a tile: 1 or 64 */
     uint32_t max_sequences;
     uint32_t max_length; /* prompt and output of one sequence */
     uint32_t max_bias;
@@ -88,10 +68,8 @@ typedef struct croupier_open_options {
      * CROUPIER_MAX_SESSION_SUPPORT. Each column of each step in flight has room for so many: 16 bytes each.
      */
     uint32_t max_support;
-    /* How writers send a step: rows whole, or lean, which is some blocks of ids and what is known of the
-     * rest; a thirtieth of the bytes, and the same tokens. With CROUPIER_TRANSPORT_LEAN all steps are lean,
-     * and a GPU's rows are lent unless its writer copies them (croupier/writer.h). Who resumes a session has
-     * it as it was opened. */
+    /* CROUPIER_TRANSPORT_...: LEAN where the writers are on GPUs, whose rows are then lent unless the writer
+     * copies them (croupier/writer.h). A resumed session keeps the transport that it was opened with. */
     uint32_t transport;
 } croupier_open_options;
 

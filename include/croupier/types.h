@@ -58,6 +58,16 @@ typedef struct croupier_error {
 
 enum { CROUPIER_BF16 = 0, CROUPIER_FP16 = 1, CROUPIER_FP32 = 2 };
 
+/* How the writers of a session send a step. All of them send all steps in this way. */
+enum {
+    /* Whole rows, in tiles: for writers on the host, and for whoever reads rows. */
+    CROUPIER_TRANSPORT_ROWS = 0,
+    /* Some blocks of ids and what is known of the rest, a thirtieth of the bytes, for the same tokens: for
+     * writers on GPUs. Tiles have 64 ids; hotness orders, summaries, supplied randoms and
+     * CROUPIER_RNG_SHVS need rows. */
+    CROUPIER_TRANSPORT_LEAN = 1
+};
+
 enum {
     CROUPIER_IGNORE_EOS = 1,
     CROUPIER_NO_LOGPROB = 2, /* the decision's log-prob is NaN: saves a pass over the row */
@@ -264,7 +274,6 @@ enum {
     CROUPIER_MAX_BIAS = 4096,
     CROUPIER_MAX_STOP_IDS = 256,
     CROUPIER_MAX_LIST_TOKENS = 1 << 16,
-    CROUPIER_MAX_TILE = 1024,
     CROUPIER_MAX_CHILD = 1023,
     CROUPIER_MAX_LOGPROBS = 1024, /* of croupier_decide() */
     CROUPIER_MAX_SESSION_LOGPROBS = 64,

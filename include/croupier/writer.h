@@ -29,11 +29,10 @@ enum {
     CROUPIER_WRITER_COPY = 2
 };
 
-/* Of a GPU's rows where steps are lean: samplers may ask for more of them until the step is decided. */
+/* Of a GPU's rows in a session of CROUPIER_TRANSPORT_LEAN: samplers may ask for more of them until the step
+ * is decided. Whole rows may be written over behind their enqueue, whatever is chosen here. */
 enum {
-    /* Lent in a session of CROUPIER_TRANSPORT_LEAN, else copied; in one of CROUPIER_TRANSPORT_AUTO only where
-     * there is much free memory (croupier/client.h). */
-    CROUPIER_WRITER_ROWS_AUTO = 0,
+    CROUPIER_WRITER_ROWS_AUTO = 0, /* lent */
     /* They stay as they are until the step is decided (croupier_writer_wait_tokens). */
     CROUPIER_WRITER_ROWS_LENT = 1,
     /* Later work of the stream may write over them: behind the step they are copied within the GPU's memory,
@@ -47,8 +46,8 @@ typedef struct croupier_writer_options {
     uint32_t version;
     const char* segment_path; /* as the scheduler was told it when it opened the session */
     uint32_t rank;
-    int32_t device; /* of CUDA; CROUPIER_WRITER_HOST: none */
-    uint32_t path;
+    int32_t device;        /* of CUDA; CROUPIER_WRITER_HOST: none */
+    uint32_t path;         /* of whole rows; CROUPIER_WRITER_AUTO in a session of CROUPIER_TRANSPORT_LEAN */
     uint32_t store_blocks; /* the most multiprocessors that the store kernel occupies; 0: the default */
     uint32_t rows;
 } croupier_writer_options;
@@ -79,7 +78,7 @@ typedef struct croupier_writer_info {
     uint32_t has_summaries;
     int32_t device;
     uint32_t store_blocks;
-    uint32_t sends_lean; /* 1: a step that is begun now is sent lean; 0: as rows */
+    uint32_t transport; /* CROUPIER_TRANSPORT_... */
 } croupier_writer_info;
 
 static inline void croupier_writer_info_init(croupier_writer_info* info) {
@@ -168,9 +167,8 @@ int croupier_writer_enqueue_tokens(croupier_writer* writer, void* stream, uint64
  * decision is an error or did not come in time, so that a daemon that is dead holds up a GPU for that long
  * and no longer. A lean step's enqueue comes first, or the launch of the graph that replays it, whose stream
  * is the best to wait in: in another one a kernel waits on the GPU for it. Before its enqueue a lean
- * step is refused, and in a session of CROUPIER_TRANSPORT_AUTO sent as rows. What a lean step's samplers ask
- * for after that time is not answered where rows are lent. Not while a CUDA graph is captured. A thread of
- * the library looks for the tokens; the first call starts it where the writer sends rows. A host's writer
+ * step is refused. What a lean step's samplers ask for after that time is not answered where rows are lent.
+ * Not while a CUDA graph is captured. A thread of the library looks for the tokens. A writer on the host
  * waits in the call. */
 int croupier_writer_enqueue_awaited_tokens(croupier_writer* writer, void* stream, uint64_t step,
                                            uint32_t timeout_ms, int32_t* tokens, croupier_error* error);

@@ -31,8 +31,11 @@ void bind_writer_info(nb::module_& module) {
             "has_summaries", [](const WriterInfo& self) { return self.has_summaries != 0; },
             "whether the tiles' largest logits are given too")
         .def_prop_ro(
-            "sends_lean", [](const WriterInfo& self) { return self.sends_lean != 0; },
-            "whether steps that are begun from now on are sent lean, and not as rows");
+            "transport",
+            [](const WriterInfo& self) {
+                return self.transport == CROUPIER_TRANSPORT_LEAN ? "lean" : "rows";
+            },
+            "rows or lean, as the session was opened");
 
     nb::class_<WriterState>(module, "WriterState", "How far a writer is.")
         .def_prop_ro(

@@ -278,7 +278,7 @@ def test_a_writer_tells_of_its_part_and_its_state(daemon: Daemon, name: str) -> 
         info = writer.info
         assert (info.vocab, info.tp, info.rank, info.first_id, info.ids) == (VOCAB, 2, 1, 512, 512)
         assert (info.dtype, info.device, info.max_batch, info.steps_in_flight) == ("fp32", -1, 64, 2)
-        assert not info.sends_lean
+        assert info.transport == "rows"
         assert (writer.state.open, writer.state.begun, writer.state.finished) == (True, 0, 0)
         assert not writer.begin(0)
         assert writer.wait_step(0) is None

@@ -18,8 +18,8 @@ from croupier.vllm.verify import Verifier
 @pytest.mark.parametrize(
     ("given", "device", "used"),
     [
-        ("auto", "cuda", "lean"),
-        ("auto", "cpu", "rows"),
+        ("", "cuda", "lean"),
+        ("", "cpu", "rows"),
         ("rows", "cuda", "rows"),
         ("lean", "cpu", "lean"),
     ],
@@ -28,31 +28,10 @@ def test_the_usual_transport_is_lean_where_rows_lie_in_a_gpu(given: str, device:
     assert Options(transport=given).transport_from(device) == used
 
 
-@pytest.mark.parametrize(("given", "falls_back"), [("auto", True), ("lean", False)])
-def test_an_older_daemon_is_given_rows_where_nobody_chose(
-    given: str, falls_back: bool, monkeypatch: Any
-) -> None:
-    pytest.importorskip("vllm")
-    from croupier import Error
-    from croupier.vllm import executor
-
-    asked: list[dict[str, Any]] = []
-
-    def session(**options: Any) -> str:
-        asked.append(options)
-        if options["transport"] == TRANSPORTS["lean"]:
-            raise Error(0, "bad_geometry", "the daemon is older than this library: update it")
-        return "a session"
-
-    monkeypatch.setattr(executor, "Session", session)
-    options, lean = Options(transport=given), {"transport": TRANSPORTS["lean"], "summaries": 0}
-    if not falls_back:
-        with pytest.raises(Error, match="older"):
-            executor.session_at("ipc://here", options, lean)
-        return
-    assert executor.session_at("ipc://here", options, lean) == "a session"
-    assert [each["summaries"] for each in asked] == [0, 1]
-    assert asked[-1]["transport"] == TRANSPORTS["rows"]
+def test_a_hotness_order_has_rows_and_is_refused_beside_lean() -> None:
+    assert Options(hotness_file="some.hot").transport_from("cuda") == "rows"
+    with pytest.raises(ValueError, match="'hotness_file'.* needs 'transport': 'rows'"):
+        Options.parse({"hotness_file": "some.hot", "transport": "lean"})
 
 
 def test_a_host_without_memory_left_is_no_obstacle_to_a_daemon_of_ones_own(monkeypatch: Any) -> None:
@@ -92,7 +71,7 @@ def test_a_container_is_named_where_its_shared_memory_is_full_and_nowhere_else(
 
     monkeypatch.setattr(executor, "Session", session)
     with pytest.raises(Exception, match=error) as refused:
-        executor.session_at("ipc://own", Options(), {"max_batch": 8})
+        executor.session_at("ipc://own", {"max_batch": 8})
     assert ("--shm-size" in str(refused.value)) == ("No space" in error)
 
 
@@ -103,12 +82,18 @@ def test_a_transport_is_taken_by_its_name(transport: str) -> None:
 
 @pytest.mark.parametrize(
     ("given", "right"),
-    [("fast", "auto, rows, lean"), ("Lean", "auto, rows, lean"), ("", "auto, rows, lean"), (2, "a str")],
+    [
+        ("fast", "rows, lean"),
+        ("Lean", "rows, lean"),
+        ("", "rows, lean"),
+        ("auto", "rows, lean"),
+        (2, "a str"),
+    ],
 )
 def test_another_transport_is_refused_by_name(given: Any, right: str) -> None:
     with pytest.raises(ValueError, match=rf"\['transport'\] is {given!r}; {right} would be right"):
         Options.parse({"transport": given})
-    assert Options.parse({}).transport == "auto"
+    assert Options.parse({}).transport == ""
 
 
 def test_what_the_plugin_says_is_shown_in_vllms_log() -> None:

@@ -193,3 +193,10 @@ def test_vllms_own_objects_are_understood() -> None:
     assert request.bias == {1: 2.0}
     for name in vars(sampling()):
         assert hasattr(given, name), name
+
+
+def test_rng_shvs_needs_whole_rows() -> None:
+    asked = sampling(extra_args={"rng": "shvs"})
+    assert translate(asked, Limits()).params["rng"] == "shvs"
+    with pytest.raises(ValueError, match="rng is 'shvs', which needs whole rows"):
+        translate(asked, Limits(transport="lean"))

@@ -71,7 +71,7 @@ def test_each_rank_writes_its_own_shard_in_the_orders_order(
     monkeypatch.setattr(runners, "get_tensor_model_parallel_world_size", lambda: RANKS)
     local = threading.local()
     monkeypatch.setattr(runners, "get_tensor_model_parallel_rank", lambda: local.rank)
-    monkeypatch.setattr(runners, "Writer", lambda path, rank, device: HostWriter(path, rank=rank))
+    monkeypatch.setattr(runners, "Writer", lambda path, rank, device: RankWriter(path, rank=rank))
     generator = torch.Generator().manual_seed(3)
     head = torch.randn(PADDED, HIDDEN, generator=generator).to(torch.bfloat16)
     # An engine's padding holds anything: here what would win.
@@ -122,7 +122,7 @@ def test_each_rank_writes_its_own_shard_in_the_orders_order(
             runner.croupier_detach()
 
 
-class HostWriter(runners.Writer):
+class RankWriter(runners.Writer):
     """The host's, with a GPU writer's arguments."""
 
 

@@ -1,4 +1,4 @@
-// `croupier bench decide`: which cases and rows it takes, over rows that the test makes up.
+// `croupier bench decide`: its cases and layouts, with generated rows.
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <nlohmann/json.hpp>
@@ -20,14 +20,14 @@ constexpr const char* kCommand = "bench decide --rows rows.bf16 --vocab 4000 --r
 
 }  // namespace
 
-TEST_CASE("bench decide: all cases are decided, of every dtype and in any slices") {
+TEST_CASE("bench decide: decides all cases with every dtype and number of ranks") {
     const Workplace here;
     here.write("rows.bf16", bf16_rows(kVocab, 2));
     const Ended ended =
         here.run(std::string(kCommand) + "--cases all --dtype bf16,fp16,fp32 --ranks 1,4,4x64 --json");
     INFO(ended.output);
     REQUIRE(ended.status == 0);
-    // On a slow machine its progress stands before.
+    // On a slow machine, progress messages come before it.
     const auto cases = nlohmann::json::parse(ended.output.substr(ended.output.find('{'))).at("cases");
     std::size_t settings = 0;
     for (const BenchCase& each : all_bench_cases()) settings += each.params.temperature == 0.0 ? 9 : 27;
@@ -35,21 +35,26 @@ TEST_CASE("bench decide: all cases are decided, of every dtype and in any slices
     CHECK(cases.at("topp T=1 fp32 ranks=4").at("paths").size() > 0);
 }
 
-TEST_CASE("bench decide: a row is the same in whatever slices and dtype it lies") {
-    const BenchRows rows = BenchRows::generated(kVocab, 3);
+TEST_CASE("bench decide: a row gives the same token in every layout and dtype") {
+    const measurement::BenchRows rows = measurement::BenchRows::generated(kVocab, 3);
     for (const char* dtype : {"bf16", "fp32"}) {
-        const LaidRows whole(rows, dtype_of(dtype), ranks_of("1"), false);
-        const LaidRows cut(rows, dtype_of(dtype), ranks_of("3"), false);
-        const LaidRows between(rows, dtype_of(dtype), ranks_of("3x64"), false);
-        const LaidRows column(rows, dtype_of(dtype), ranks_of("1"), true);
-        const LaidRows columns(rows, dtype_of(dtype), ranks_of("3"), true);
+        const measurement::LaidRows whole(rows, measurement::dtype_of(dtype), measurement::ranks_of("1"),
+                                          false);
+        const measurement::LaidRows cut(rows, measurement::dtype_of(dtype), measurement::ranks_of("3"),
+                                        false);
+        const measurement::LaidRows between(rows, measurement::dtype_of(dtype), measurement::ranks_of("3x64"),
+                                            false);
+        const measurement::LaidRows column(rows, measurement::dtype_of(dtype), measurement::ranks_of("1"),
+                                           true);
+        const measurement::LaidRows columns(rows, measurement::dtype_of(dtype), measurement::ranks_of("3"),
+                                            true);
         BenchSequence sequence(kVocab, 2);
         const std::vector<std::int32_t> history = {1, 2};
         const CaseRequest request(chosen_cases({"temperature"}).front(), kVocab, 1.0);
         sampler::Workspace workspace(kVocab);
         for (std::uint32_t draw = 0; draw < 60; ++draw) {
             sequence.begin(request, history);
-            const auto token = [&](const LaidRows& each, bool summarised) {
+            const auto token = [&](const measurement::LaidRows& each, bool summarised) {
                 const std::uint32_t row = draw % rows.count();
                 const std::int32_t drawn = sequence.decide(each.view(row, summarised), draw, workspace).token;
                 sequence.rewind();
@@ -68,7 +73,7 @@ TEST_CASE("bench decide: a row is the same in whatever slices and dtype it lies"
     }
 }
 
-TEST_CASE("bench decide: what it cannot measure is refused by name") {
+TEST_CASE("bench decide: refuses invalid input by name") {
     const Workplace here;
     here.write("rows.bf16", bf16_rows(kVocab, 1));
     const auto said = [&here](const std::string& arguments) {

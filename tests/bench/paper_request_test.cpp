@@ -1,4 +1,4 @@
-// The paper's form with penalties, which `croupier bench shvs` stands beside Croupier's.
+// The paper's algorithm with penalties, which `croupier bench shvs` compares with Croupier's.
 #include "bench/shvs/paper_request.h"
 
 #include <bit>
@@ -14,8 +14,8 @@ namespace {
 constexpr std::uint32_t kVocab = 4000;
 constexpr std::uint32_t kHot = 640;
 
-double weight_of(const BenchRows& rows, std::uint32_t id, const proto::SamplingParams& params, bool seen,
-                 int said) {
+double weight_of(const measurement::BenchRows& rows, std::uint32_t id, const proto::SamplingParams& params,
+                 bool seen, int said) {
     auto value = static_cast<double>(std::bit_cast<float>(std::uint32_t{rows.row(0)[id]} << 16U));
     if (seen) value = value > 0.0 ? value / params.repetition_penalty : value * params.repetition_penalty;
     value -= params.frequency_penalty * said + (said > 0 ? params.presence_penalty : 0.0);
@@ -24,10 +24,10 @@ double weight_of(const BenchRows& rows, std::uint32_t id, const proto::SamplingP
 
 }  // namespace
 
-TEST_CASE("bench shvs: the paper's alpha is the hot set's share of the penalised row, and draws keep to it") {
-    const BenchRows rows = BenchRows::generated(kVocab, 1);
+TEST_CASE("bench shvs: the paper's alpha is the hot set's share of the penalised row, and draws follow it") {
+    const measurement::BenchRows rows = measurement::BenchRows::generated(kVocab, 1);
     const BenchCase request = chosen_cases({"temperature+penalties"}).front();
-    // Prompt, then output; a token of either part twice.
+    // The prompt, then the output; one token of each occurs twice.
     const std::vector<std::int32_t> history = {5, 700, 3999, 17, 17, 17, 2500, 2500};
     std::vector<bool> seen(kVocab);
     std::vector<int> said(kVocab);

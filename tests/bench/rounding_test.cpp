@@ -1,4 +1,4 @@
-// `croupier bench rounding`: its distributions, and what it refuses.
+// `croupier bench rounding`: its distributions and refusals.
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -11,7 +11,7 @@ namespace croupier::bench {
 
 using namespace testing;
 
-TEST_CASE("bench rounding: a row's shares are those of its filters, ties going to the smaller id") {
+TEST_CASE("bench rounding: shares follow the filters, and ties go to the smaller id") {
     const MovedRow row(proto::Dtype::fp32, {0.0F, 1.0F, 1.0F, -30.0F});
     proto::SamplingParams params;
     params.top_k = 1;
@@ -26,14 +26,14 @@ TEST_CASE("bench rounding: a row's shares are those of its filters, ties going t
     CHECK(total_variation(all, std::vector<double>{0.0, 0.5, 0.5, 0.0}) == Approx(all[0] + all[3]));
 }
 
-TEST_CASE("bench rounding: to bf16 is to the nearest, ties to even") {
+TEST_CASE("bench rounding: rounds to the nearest bf16, ties to even") {
     const std::vector<float> exact = {1.0F, 1.0078125F, -3.5F};
     CHECK(rounded_to_bf16(exact) == exact);
     CHECK(rounded_to_bf16(std::vector<float>{1.00390625F, 1.01171875F, 1.004F}) ==
           std::vector<float>{1.0F, 1.015625F, 1.0078125F});
 }
 
-TEST_CASE("bench rounding: no fewer tokens change than must, and none where nothing moves") {
+TEST_CASE("bench rounding: tokens change as often as the distributions require, and never without a change") {
     const Workplace here;
     here.write("rows.bf16", bf16_rows(4000, 2));
     const std::string inputs = "bench rounding --rows rows.bf16 --vocab 4000 ";
@@ -54,7 +54,7 @@ TEST_CASE("bench rounding: no fewer tokens change than must, and none where noth
         CHECK(each.at("noise").at("changed") == 0.0);
 }
 
-TEST_CASE("bench rounding: what it cannot measure is refused by name") {
+TEST_CASE("bench rounding: refuses invalid input by name") {
     const Workplace here;
     here.write("rows.bf16", bf16_rows(4000, 1));
     const std::string inputs = "bench rounding --rows rows.bf16 --vocab 4000 ";

@@ -1,4 +1,4 @@
-// `croupier bench step`: what it answers, and what it refuses.
+// `croupier bench step`: its results and refusals.
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -15,7 +15,7 @@ constexpr const char* kCommand = "bench step --rows rows.bf16 --vocab 4000 --ste
 
 }  // namespace
 
-TEST_CASE("bench step: a step and a sampler's share of it, for each case and temperature") {
+TEST_CASE("bench step: measures a step and a sampler's share for each case and temperature") {
     const Workplace here;
     here.write("rows.bf16", bf16_rows(4000, 3));
     const Ended ended = here.run(std::string(kCommand) +
@@ -28,7 +28,7 @@ TEST_CASE("bench step: a step and a sampler's share of it, for each case and tem
     for (const auto& each : json.at("cases")) CHECK(each.at("step").at("ratio") > 0.0);
 }
 
-TEST_CASE("bench step: what it cannot measure is refused by name") {
+TEST_CASE("bench step: refuses invalid input by name") {
     const Workplace here;
     here.write("rows.bf16", bf16_rows(4000, 1));
     const auto said = [&here](const std::string& arguments) {

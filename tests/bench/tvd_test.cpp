@@ -1,4 +1,4 @@
-// What `croupier bench tvd` judges by, and the command over rows that the test makes up.
+// The statistics of `croupier bench tvd`, and the command with generated rows.
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <nlohmann/json.hpp>
@@ -46,13 +46,13 @@ nlohmann::json judged(const Workplace& here, const std::string& arguments) {
     const Ended ended = here.run("bench tvd --rows rows.bf16 --hot hot.i32 --vocab 4000 --json " + arguments);
     INFO(ended.output);
     REQUIRE(ended.status == 0);
-    // On a slow machine its progress stands before.
+    // On a slow machine, progress messages come before it.
     return nlohmann::json::parse(ended.output.substr(ended.output.find('{')));
 }
 
 }  // namespace
 
-TEST_CASE("tvd: cells part a distribution evenly and in order") {
+TEST_CASE("tvd: cells divide a distribution evenly and in order") {
     const std::vector<double> probabilities = made_up_distribution();
     const std::vector<std::uint8_t> cells = cells_of(probabilities);
     std::vector<double> mass(kCells);
@@ -63,7 +63,7 @@ TEST_CASE("tvd: cells part a distribution evenly and in order") {
     for (const double each : mass) CHECK(each == Approx(1.0 / kCells).margin(0.025));
 }
 
-TEST_CASE("tvd: plain draws follow their distribution, and never take what has no share") {
+TEST_CASE("tvd: plain draws follow the distribution and never choose a token without probability") {
     const std::vector<double> probabilities = made_up_distribution();
     const std::vector<std::uint8_t> cells = cells_of(probabilities);
     const Tally tally = drawn_from(probabilities, cells);
@@ -78,7 +78,7 @@ TEST_CASE("tvd: plain draws follow their distribution, and never take what has n
     CHECK(PlainDraws(probabilities).draw(1.0 - 0x1p-53) == 490);
 }
 
-TEST_CASE("tvd: a distribution that favours its head is told from the expected one") {
+TEST_CASE("tvd: detects a distribution that favours its first tokens") {
     const std::vector<double> probabilities = made_up_distribution();
     const std::vector<std::uint8_t> cells = cells_of(probabilities);
     std::vector<double> wrong = probabilities;
@@ -97,7 +97,7 @@ TEST_CASE("tvd: a distribution that favours its head is told from the expected o
     CHECK(wrong_distance > right_distance + shifted / 2.0);
 }
 
-TEST_CASE("tvd: the sampler's draws lie no farther from the reference than as many of the reference's own") {
+TEST_CASE("tvd: the sampler's draws are as close to the distribution as the reference's draws") {
     const Workplace here;
     const auto json = judged(here, "--steps 32 --draws 400 --sizes 0,64,1024,4000");
     REQUIRE(json["sizes"].size() == 4);
@@ -108,12 +108,12 @@ TEST_CASE("tvd: the sampler's draws lie no farther from the reference than as ma
         }
     }
     CHECK(json["answered"]["largest"].get<double>() < 1e-6);
-    // Without a tail nothing is drawn from it.
+    // Without a tail, nothing is drawn from it.
     CHECK(json["sizes"][3]["tail"] == 0.0);
     CHECK(json["sizes"][1]["tail"] > 0.0);
 }
 
-TEST_CASE("tvd: truncated tokens are the reference's, by whatever way") {
+TEST_CASE("tvd: filtered draws give the reference's tokens on every path") {
     const Workplace here;
     const auto json = judged(here, "--truncated --steps 60 --decisions 30");
     CHECK(json["decisions"] == 1800);
@@ -122,7 +122,7 @@ TEST_CASE("tvd: truncated tokens are the reference's, by whatever way") {
     CHECK(json["different"] == 0);
 }
 
-TEST_CASE("tvd: what cannot be judged is refused") {
+TEST_CASE("tvd: refuses invalid input") {
     const Workplace here;
     here.write("rows.bf16", bf16_rows(4000, 1));
     here.write("hot.i32", identity_order(4000));

@@ -93,38 +93,20 @@ TEST_CASE("parameters come back from the protocol as they went") {
     CHECK(std::memcmp(&back, &params, sizeof(params)) == 0);
 }
 
-TEST_CASE(
-    "lean steps are offered to GPUs unless another transport is asked for, which comes back as it went") {
+TEST_CASE("a session has whole rows unless lean is asked for, which comes back as it went") {
     croupier_open_options options{};
     croupier_open_options_init(&options);
     options.vocab = 151936;
-    CHECK(options.transport == CROUPIER_TRANSPORT_AUTO);
+    CHECK(options.transport == CROUPIER_TRANSPORT_ROWS);
     const auto transport =
-        GENERATE(std::uint32_t{CROUPIER_TRANSPORT_AUTO}, std::uint32_t{CROUPIER_TRANSPORT_ROWS},
-                 std::uint32_t{CROUPIER_TRANSPORT_LEAN}, std::uint32_t{CROUPIER_TRANSPORT_BY_DEVICE});
+        GENERATE(std::uint32_t{CROUPIER_TRANSPORT_ROWS}, std::uint32_t{CROUPIER_TRANSPORT_LEAN});
     options.transport = transport;
     const proto::Geometry geometry = client::geometry_from_abi(options);
-    CHECK(geometry.may_send_lean(true) == (transport != CROUPIER_TRANSPORT_ROWS));
-    CHECK(geometry.may_send_lean(false) == (transport == CROUPIER_TRANSPORT_LEAN));
-    CHECK(geometry.may_have_rows() == (transport != CROUPIER_TRANSPORT_LEAN));
-    // To builds that know no offer a session is of rows.
-    const bool agreed = transport == CROUPIER_TRANSPORT_LEAN || transport == CROUPIER_TRANSPORT_BY_DEVICE;
-    CHECK((geometry.lean_blocks != 0) == agreed);
+    CHECK(geometry.is_lean() == (transport == CROUPIER_TRANSPORT_LEAN));
     CHECK_FALSE(proto::geometry_fault(geometry));
     croupier_open_options back{};
     client::geometry_to_abi(geometry, back);
     CHECK(back.transport == transport);
-}
-
-TEST_CASE(
-    "a session of other tiles that asks for nothing is one of rows, as it was before anything was offered") {
-    croupier_open_options options{};
-    croupier_open_options_init(&options);
-    options.vocab = 1000;
-    options.tile = GENERATE(1U, 63U, 128U);
-    const proto::Geometry geometry = client::geometry_from_abi(options);
-    CHECK(geometry.lean_room() == 0);
-    CHECK_FALSE(proto::geometry_fault(geometry));
 }
 
 TEST_CASE("summaries are off unless they are asked for, and come back from the geometry as they went") {

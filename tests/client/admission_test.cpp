@@ -14,6 +14,12 @@ namespace {
 
 constexpr std::uint32_t kVocab = 1000;
 
+proto::Geometry geometry() {
+    proto::Geometry geometry;
+    geometry.vocab = kVocab;
+    return geometry;
+}
+
 croupier_sequence sound_sequence() {
     static const client::Params params;
     croupier_sequence sequence;
@@ -89,7 +95,7 @@ TEST_CASE("a parameter outside its range is refused by its name, with the range"
     client::Params params;
     bad.spoil(params);
     sequence.params = &params;
-    const auto result = client::check_sequence(sequence, kVocab);
+    const auto result = client::check_sequence(sequence, geometry());
     REQUIRE_FALSE(result);
     CHECK(result.error().code == shm::Errc::bad_argument);
     CHECK_THAT(result.error().message, Contains("sequence 7") && Contains(bad.field));
@@ -140,7 +146,7 @@ TEST_CASE("the ends of the ranges are admitted") {
         params.child = 1023;
         params.rng = CROUPIER_RNG_SHVS;
     }
-    CHECK(client::check_sequence(sequence, kVocab));
+    CHECK(client::check_sequence(sequence, geometry()));
 }
 
 TEST_CASE("an id outside the vocabulary is refused with its list and index") {
@@ -172,7 +178,7 @@ TEST_CASE("an id outside the vocabulary is refused with its list and index") {
         sequence.prompt_count = 3;
         wanted = "prompt is null, but its count is 3";
     }
-    const auto result = client::check_sequence(sequence, kVocab);
+    const auto result = client::check_sequence(sequence, geometry());
     REQUIRE_FALSE(result);
     CHECK_THAT(result.error().message, Contains(wanted));
 }
@@ -193,7 +199,7 @@ TEST_CASE("a malformed list of lists is refused, naming the wrong word") {
         croupier_sequence sequence = sound_sequence();
         (breakers ? sequence.dry_breakers : sequence.bad_words) = words.data();
         (breakers ? sequence.dry_breakers_count : sequence.bad_words_count) = words.size();
-        const auto result = client::check_sequence(sequence, kVocab);
+        const auto result = client::check_sequence(sequence, geometry());
         const std::string name = breakers ? "dry_breakers" : "bad_words";
         INFO(name << ": " << fault);
         REQUIRE(static_cast<bool>(result) == fault.empty());
@@ -201,7 +207,7 @@ TEST_CASE("a malformed list of lists is refused, naming the wrong word") {
     }
     croupier_sequence sequence = sound_sequence();
     sequence.bad_words_count = 2;
-    CHECK_THAT(client::check_sequence(sequence, kVocab).error().message,
+    CHECK_THAT(client::check_sequence(sequence, geometry()).error().message,
                Contains("bad_words is null, but its count is 2"));
 }
 
@@ -217,9 +223,21 @@ TEST_CASE("a bias is finite and at most 100 either way, for a token of the vocab
     croupier_sequence sequence = sound_sequence();
     sequence.bias = list;
     sequence.bias_count = 1;
-    REQUIRE(client::check_sequence(sequence, kVocab));
+    REQUIRE(client::check_sequence(sequence, geometry()));
     sequence.bias_count = 2;
-    const auto result = client::check_sequence(sequence, kVocab);
+    const auto result = client::check_sequence(sequence, geometry());
     REQUIRE_FALSE(result);
     CHECK_THAT(result.error().message, Contains(wanted));
+}
+
+TEST_CASE("a request for rng shvs is refused in a session of the transport lean, with the remedy") {
+    client::Params params;
+    params.rng = CROUPIER_RNG_SHVS;
+    croupier_sequence sequence = sound_sequence();
+    sequence.params = &params;
+    CHECK(client::check_sequence(sequence, geometry()));
+    proto::Geometry lean = geometry();
+    lean.lean_blocks = 128;
+    CHECK_THAT(client::check_sequence(sequence, lean).error().message,
+               Contains("rng is shvs") && Contains("open it with the transport rows"));
 }

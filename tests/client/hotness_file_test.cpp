@@ -14,7 +14,7 @@
 
 #include "client/options.h"
 #include "croupier/client.hpp"
-#include "gpu_writer/host_writer.h"
+#include "gpu_writer/rank_writer.h"
 #include "hot_sets/ranking.h"
 #include "testing/daemon_process.h"
 #include "testing/session_files.h"
@@ -106,7 +106,7 @@ std::int32_t greedy_token(client::Session& session, std::int32_t likely) {
         for (std::uint32_t i = 0; i < shard.count; ++i) {
             slice[i] = static_cast<std::int32_t>(shard.first_id + i) == likely ? 5.0F : -5.0F;
         }
-        auto writer = testing::need(gpu_writer::HostWriter::attach(session.segment_path(), rank));
+        auto writer = testing::need(gpu_writer::RankWriter::attach(session.segment_path(), rank));
         writer.write_column(step, 0, slice.data());
         testing::need(writer.publish_all(step));
     }

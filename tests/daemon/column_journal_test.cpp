@@ -110,7 +110,7 @@ TEST_CASE(
     for (const std::uint32_t late : {1U, 0U}) {
         const std::uint64_t step = session.submit({&column, 1});
         for (const std::uint32_t rank : {1 - late, late}) {
-            auto writer = need(gpu_writer::HostWriter::attach(session.segment_path(), rank));
+            auto writer = need(gpu_writer::RankWriter::attach(session.segment_path(), rank));
             writer.write_column(step, 0, row.data());
             need(writer.publish_all(step));
             // The sampler has seen that one is there and the other is not.

@@ -10,14 +10,14 @@
 #include <span>
 #include <vector>
 
-#include "gpu_writer/host_writer.h"
+#include "gpu_writer/rank_writer.h"
 #include "shm/schedule_publisher.h"
 #include "testing/session_files.h"
 
 using namespace croupier;
 using daemon::CheckedStep;
 using daemon::EarlyMaxima;
-using gpu_writer::HostWriter;
+using gpu_writer::RankWriter;
 using testing::need;
 using testing::SessionFiles;
 
@@ -58,7 +58,7 @@ struct Session {
           orders(lay_orders(files.segment)),
           early(files.segment.geometry(), orders) {
         for (std::uint32_t rank = 0; rank < tp; ++rank) {
-            writers.push_back(need(HostWriter::attach(files.segment.path(), rank)));
+            writers.push_back(need(RankWriter::attach(files.segment.path(), rank)));
         }
         const proto::RankShard& last = files.segment.geometry().shards[tp - 1];
         for (auto& row : rows) row.resize(last.first_id + last.count);
@@ -72,7 +72,7 @@ struct Session {
         return {number, files.segment.slot_of(number), kColumns, false};
     }
     void lay(const CheckedStep& step) {
-        for (HostWriter& writer : writers) {
+        for (RankWriter& writer : writers) {
             const std::uint32_t first = files.segment.geometry().shards[writer.rank()].first_id;
             for (std::uint32_t column = 0; column < kColumns; ++column) {
                 writer.write_column(step.step, column, &rows[column][first]);
@@ -83,7 +83,7 @@ struct Session {
         need(writers[rank].publish(step.step, tiles));
     }
     void announce_all(const CheckedStep& step) {
-        for (HostWriter& writer : writers) need(writer.publish_all(step.step));
+        for (RankWriter& writer : writers) need(writer.publish_all(step.step));
     }
     bool follow(const CheckedStep& step) { return early.follow(files.segment, step, kFollowed); }
     std::vector<sampler::Slice> finish(const CheckedStep& step, std::uint32_t column, bool& known) {
@@ -116,7 +116,7 @@ struct Session {
     shm::SchedulePublisher client;
     std::vector<std::vector<std::uint32_t>> orders;
     EarlyMaxima early;
-    std::vector<HostWriter> writers;
+    std::vector<RankWriter> writers;
     std::vector<float> rows[kColumns];
 };
 
@@ -185,7 +185,7 @@ TEST_CASE("a writer that takes over begins anew, and what its predecessor had is
     while (session.follow(step)) {
     }
     session.writers.clear();
-    session.writers.push_back(need(HostWriter::attach(session.files.segment.path(), 0)));
+    session.writers.push_back(need(RankWriter::attach(session.files.segment.path(), 0)));
     for (auto& row : session.rows) std::reverse(row.begin(), row.end());
     session.lay(step);
     SECTION("and was seen at it") {

@@ -52,7 +52,7 @@ TEST_CASE("a tokenizer that cannot be read, or is another model's, costs the tex
     engine.step();
     const std::string page = asked.get();
     CHECK_THAT(page, StartsWith("HTTP/1.1 200 OK") && Contains("Tokens are shown without their texts"));
-    CHECK_THAT(page, Contains(is_sound ? "has the id 999999" : "is no JSON"));
+    CHECK_THAT(page, Contains(is_sound ? "has the id 999999" : "is not valid JSON"));
     CHECK(explaining.daemon.says("tokens without their texts") == !is_sound);
     std::filesystem::remove(tokenizer);
 }

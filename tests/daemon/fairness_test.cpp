@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "croupier/client.hpp"
-#include "gpu_writer/host_writer.h"
+#include "gpu_writer/rank_writer.h"
 #include "testing/daemon_process.h"
 
 using namespace croupier;
@@ -20,7 +20,7 @@ class PlainEngine {
     PlainEngine(const DaemonProcess& daemon, const char* name, std::uint32_t columns, std::uint32_t slots)
         : columns_(columns),
           session_(options(daemon.endpoint(), name, columns, slots)),
-          writer_(gpu_writer::HostWriter::attach(session_.segment_path(), 0).value()),
+          writer_(gpu_writer::RankWriter::attach(session_.segment_path(), 0).value()),
           row_(kVocab, 0x3F80) {
         for (std::uint32_t uid = 1; uid <= columns * slots; ++uid) {
             client::Sequence sequence;
@@ -62,7 +62,7 @@ class PlainEngine {
 
     std::uint32_t columns_;
     client::Session session_;
-    gpu_writer::HostWriter writer_;
+    gpu_writer::RankWriter writer_;
     std::vector<std::uint16_t> row_;
 };
 

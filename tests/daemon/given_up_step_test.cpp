@@ -38,8 +38,8 @@ void collect_given_up(SmallEngine& engine, std::size_t columns) {
     }
 }
 
-gpu_writer::HostWriter attach_writer(const SmallEngine& engine, std::uint32_t rank) {
-    return std::move(gpu_writer::HostWriter::attach(engine.segment_path(), rank)).value();
+gpu_writer::RankWriter attach_writer(const SmallEngine& engine, std::uint32_t rank) {
+    return std::move(gpu_writer::RankWriter::attach(engine.segment_path(), rank)).value();
 }
 
 // The rank's metric, as it is scraped.

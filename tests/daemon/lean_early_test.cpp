@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "gpu_writer/column_wants.h"
-#include "gpu_writer/host_writer.h"
 #include "gpu_writer/lean_layout.h"
+#include "gpu_writer/rank_writer.h"
 #include "proto/lean_order.h"
 #include "shm/step_claims.h"
 #include "testing/daemon_process.h"
@@ -52,11 +52,11 @@ void admit_filtered(SmallEngine& engine) {
 class Sender {
   public:
     Sender(const std::string& segment_path, std::uint32_t rank)
-        : writer_(need(gpu_writer::HostWriter::attach(segment_path, rank))) {}
+        : writer_(need(gpu_writer::RankWriter::attach(segment_path, rank))) {}
 
     // The step's word by this writer.
     std::uint64_t begin(std::uint64_t step) {
-        proto::ReadyWord word = need(writer_.publisher().begin(step, proto::SliceFormat::lean));
+        proto::ReadyWord word = need(writer_.publisher().begin(step));
         word.tiles = proto::ReadyWord::kLean;
         return word.pack();
     }
@@ -70,7 +70,7 @@ class Sender {
         gpu_writer::read_wants(segment, segment.schedule_columns(slot).part(0, kColumns), named, wants,
                                names);
         lay_rows(step);
-        auto shape = gpu_writer::lean_shape(segment.geometry(), writer_.rank(), kColumns, writer_.order());
+        auto shape = gpu_writer::lean_shape(segment.geometry(), writer_.rank(), kColumns);
         shape.names = {names.data(), segment.geometry().lean_blocks};
         for (std::uint32_t place = 0; place < kOrder.begin_of(parts); ++place) {
             const std::uint32_t column = kOrder.column_at(place);
@@ -99,7 +99,7 @@ class Sender {
         }
     }
 
-    gpu_writer::HostWriter writer_;
+    gpu_writer::RankWriter writer_;
     std::vector<std::vector<std::uint16_t>> values_;
     std::vector<const void*> rows_;
 };
@@ -198,7 +198,6 @@ TEST_CASE("a lean step that is sent part by part gives the reference's tokens") 
                                           : kSpinning);
     EngineShape shape = lean_shape(GENERATE(1U, 3U));
     shape.max_logprobs = 5;
-    shape.randoms_supplied = GENERATE(false, true);
     SmallEngine engine(daemon.endpoint(), "engine", shape);
     engine.admit(kColumns);
     engine.steps(6);

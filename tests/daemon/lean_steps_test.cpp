@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <csignal>
+#include <numeric>
 
 #include "daemon/worker/column_decider.h"
 #include "daemon/worker/session_view.h"
@@ -117,11 +118,10 @@ client::Sequence plain(std::uint64_t uid) {
 
 }  // namespace
 
-TEST_CASE("lean steps change no token, whatever the ranks, the order and the samplers") {
+TEST_CASE("lean steps change no token, whatever the ranks and the samplers") {
     const DaemonProcess daemon(GENERATE("{count: 1}", "{count: 3, wait: spin}"));
     EngineShape shape = lean_shape(GENERATE(1U, 3U));
     shape.masked = GENERATE(false, true);
-    if (GENERATE(false, true)) order_blocks(shape);
     SmallEngine engine(daemon.endpoint(), "engine", shape);
     engine.admit(shape.batch);
     engine.steps(20);
@@ -130,7 +130,6 @@ TEST_CASE("lean steps change no token, whatever the ranks, the order and the sam
 TEST_CASE("samplers request the blocks that a column lacks, and decide it with them") {
     const DaemonProcess daemon(kTwoSamplers);
     EngineShape shape = lean_shape(GENERATE(1U, 2U));
-    if (GENERATE(false, true)) order_blocks(shape);
     SmallEngine engine(daemon.endpoint(), "engine", shape);
     for (const auto& sequence : demanding()) engine.admit(sequence);
     engine.steps(12);
@@ -140,7 +139,6 @@ TEST_CASE("samplers request the blocks that a column lacks, and decide it with t
 TEST_CASE("plain requests are drawn by the writer, and samplers request no blocks") {
     const DaemonProcess daemon(GENERATE("{count: 1}", "{count: 3, wait: spin}"));
     EngineShape shape = lean_shape(GENERATE(1U, 3U));
-    if (GENERATE(false, true)) order_blocks(shape);
     SmallEngine engine(daemon.endpoint(), "engine", shape);
     for (std::uint64_t uid = 1; uid <= 8; ++uid) engine.admit(plain(uid));
     engine.steps(20);
@@ -154,7 +152,6 @@ TEST_CASE("plain requests are drawn by the writer, and samplers request no block
 TEST_CASE("the blocks of a request's allowed ids are sent, and samplers request no others") {
     const DaemonProcess daemon(kTwoSamplers);
     EngineShape shape = lean_shape(GENERATE(1U, 3U));
-    if (GENERATE(false, true)) order_blocks(shape);
     SmallEngine engine(daemon.endpoint(), "engine", shape);
     for (std::uint64_t uid = 1; uid <= 8; ++uid) {
         client::Sequence made = plain(uid);
@@ -315,7 +312,16 @@ TEST_CASE("a lean session of another tile is refused, by name") {
     EngineShape shape = lean_shape(1);
     shape.tile = 1;
     CHECK_THAT(failure_of([&] { const SmallEngine engine(daemon.endpoint(), "engine", shape); }),
-               Contains("the lean transport has tiles of 64"));
+               Contains("the transport lean has tiles of 64"));
+}
+
+TEST_CASE("a lean session with a hotness order is refused, by name") {
+    const DaemonProcess daemon(kTwoSamplers);
+    EngineShape shape = lean_shape(1);
+    shape.order.resize(proto::blocks_of(shape.vocab));
+    std::iota(shape.order.begin(), shape.order.end(), 0U);
+    CHECK_THAT(failure_of([&] { const SmallEngine engine(daemon.endpoint(), "engine", shape); }),
+               Contains("hotness order") && Contains("open it with the transport rows"));
 }
 
 TEST_CASE("a sampler that claims a column leaves it alone if another sampler has requested blocks of it") {
@@ -343,12 +349,12 @@ TEST_CASE("a sampler that claims a column leaves it alone if another sampler has
     const std::vector<std::uint64_t> all(wishes.bits(0).size(), ~std::uint64_t{0});
     wishes.ask(0, all);
     CHECK_FALSE(daemon::is_due(session.segment(), step, 0));
-    CHECK(daemon::decide_column(session, step, 0, {}, races, workspace).left);
+    CHECK(daemon::decide_column(session, step, 0, {}, races, workspace).deferred);
     // What has no token to come is answered, whatever its writer does.
     engine.finish(1);
     CHECK(daemon::is_due(session.segment(), step, 0));
     const auto gone = daemon::decide_column(session, step, 0, {}, races, workspace);
-    CHECK_FALSE(gone.left);
+    CHECK_FALSE(gone.deferred);
     CHECK(gone.decision.error == proto::DecisionError::voided);
     ::kill(daemon.sampler_pid(0), SIGCONT);
 }

@@ -30,7 +30,7 @@ RawEngine::RawEngine(const std::string& endpoint, const std::string& name, bool 
     : segment_(
           shm::Segment::attach(open_segment(endpoint, name, summaries), shm::Access::read_write).value()),
       publisher_(shm::SchedulePublisher::attach(segment_).value()),
-      writer_(gpu_writer::HostWriter::attach(segment_.path(), 0).value()),
+      writer_(gpu_writer::RankWriter::attach(segment_.path(), 0).value()),
       table_(segment_) {
     const std::vector<std::int32_t> prompt = {1, 2, 3};
     const std::vector<proto::TokenBias> bias = {{7, 1.0F}};

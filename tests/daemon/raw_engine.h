@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "gpu_writer/host_writer.h"
+#include "gpu_writer/rank_writer.h"
 #include "shm/schedule_publisher.h"
 #include "shm/sequence_table.h"
 #include "testing/daemon_process.h"
@@ -74,7 +74,7 @@ class RawEngine {
   private:
     shm::Segment segment_;
     shm::SchedulePublisher publisher_;
-    gpu_writer::HostWriter writer_;
+    gpu_writer::RankWriter writer_;
     shm::SequenceTable table_;
     std::vector<proto::ScheduleColumn> columns_;
     std::vector<std::vector<float>> rows_;

@@ -169,7 +169,7 @@ TEST_CASE("a writer that is killed is replaced by a new process, and the stream 
     engine.detach_writers();
     const Shared<Progress> progress;
     auto first = start_child([&] {
-        auto writer = gpu_writer::HostWriter::attach(engine.segment_path(), 0);
+        auto writer = gpu_writer::RankWriter::attach(engine.segment_path(), 0);
         const auto step = writer.value().wait_step(std::chrono::seconds(20));
         // Half of a slice, announced as such; then nothing more ever comes of it.
         const std::vector<std::uint16_t> junk(shape.vocab, 0x7FC0);

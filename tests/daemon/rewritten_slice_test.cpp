@@ -47,7 +47,7 @@ TEST_CASE("a slice that is rewritten after a part of it was published is decided
     client::Session session = open(daemon);
     session.add(greedy());
     const croupier_column column{1, nullptr};
-    auto writer = need(gpu_writer::HostWriter::attach(session.segment_path(), 0));
+    auto writer = need(gpu_writer::RankWriter::attach(session.segment_path(), 0));
     for (int round = 0; round < 20; ++round) {
         const std::uint64_t step = session.submit({&column, 1});
         const auto first = row_with(5, 0x40A0);

@@ -15,7 +15,7 @@
 #include "config/config.h"
 #include "croupier/client.hpp"
 #include "daemon/control/connection_limits.h"
-#include "gpu_writer/host_writer.h"
+#include "gpu_writer/rank_writer.h"
 #include "testing/daemon_process.h"
 #include "testing/small_engine.h"
 #include "tests/daemon/http_peer.h"
@@ -134,7 +134,7 @@ std::vector<float> dear_row() {
 // Keeps every slot of his session full, for as long as he lives.
 [[noreturn]] void keep_samplers_busy(const std::string& endpoint) {
     client::Session session(dear_options(endpoint, kDearVocab));
-    auto writer = gpu_writer::HostWriter::attach(session.segment_path(), 0).value();
+    auto writer = gpu_writer::RankWriter::attach(session.segment_path(), 0).value();
     const std::vector<float> row = dear_row();
     for (std::uint64_t uid = 1; uid <= kDearColumns * kDearSlots; ++uid) session.add(dear_sequence(uid));
     for (std::uint64_t slot = 0;; slot = (slot + 1) % kDearSlots) {

@@ -45,8 +45,7 @@ TEST_CASE("a sampler knows where each block of each rank stands, and which ones 
     daemon::write_order(files.segment, backwards(16));
     proto::StateTotals totals{};
     const auto view = testing::need(testing::attached_view(files.segment.path(), totals));
-    bool read_early = false;
-    const sampler::RowView row = view->row({0, 0, 1, false}, 0, 0, daemon::SentAs::rows, read_early);
+    const sampler::RowView row = view->row({0, 0, 1, false}, 0, 0).view;
     REQUIRE(row.slices.size() == 3);
     CHECK(sampler::view_is_consistent(row));
     // Ids 400 to 799: blocks 6 to 12.
@@ -92,7 +91,6 @@ TEST_CASE("writing over an order after the attach has no effect") {
         for (std::uint32_t& block : files.segment.order(rank)) block = 0xFFFFFFFFU;
     }
     for (std::uint32_t& block : files.segment.model_order()) block = 0xFFFFFFFFU;
-    bool read_early = false;
-    CHECK(view->row({0, 0, 1, false}, 0, 0, daemon::SentAs::rows, read_early).slices[0].blocks[0] == 6);
+    CHECK(view->row({0, 0, 1, false}, 0, 0).view.slices[0].blocks[0] == 6);
     CHECK(view->hot_blocks(1)[0] == 15);
 }

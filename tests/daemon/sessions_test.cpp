@@ -282,7 +282,6 @@ TEST_CASE("sessions of different shapes are served side by side") {
     shapes[2].tile = 1;
     shapes[2].batch = 5;
     shapes[3].vocab = 5003;
-    shapes[3].tile = 16;
     shapes[3].decisions_over_zmq = true;
     std::vector<std::unique_ptr<SmallEngine>> engines;
     for (std::size_t i = 0; i < shapes.size(); ++i) {

@@ -165,7 +165,7 @@ TEST_CASE("parts of a step that were sent 2^28 steps ago are not sent") {
         auto client = need(shm::SchedulePublisher::attach(files.segment));
         REQUIRE(need(client.publish(columns)) == number);
         CHECK(parts_of(number) == 0);
-        need(writer.begin(number, proto::SliceFormat::lean));
+        need(writer.begin(number));
         auto& stamps = files.segment.ready(files.segment.slot_of(number), 0).stamps;
         stamps[0].store(shm::lean_word(files.segment, number, 0).pack());
         stamps[2].store(shm::lean_word(files.segment, number, 0).pack());

@@ -1,4 +1,4 @@
-// tokenizer.json of every kind, as their authors write them, and what is none.
+// tokenizer.json files of every kind, and invalid ones.
 #include "explain/token_texts.h"
 
 #include <sys/stat.h>
@@ -37,7 +37,7 @@ std::string fault_of(const std::string& text) {
 
 }  // namespace
 
-TEST_CASE("a byte-level vocabulary is read back to its bytes") {
+TEST_CASE("pieces of a byte-level vocabulary are decoded to bytes") {
     const TokenTexts texts = load(R"({
         "added_tokens": [{"id": 5, "content": "<|end|>", "special": true}],
         "pre_tokenizer": {"type": "Sequence", "pretokenizers": [{"type": "Split"}, {"type": "ByteLevel"}]},
@@ -51,7 +51,7 @@ TEST_CASE("a byte-level vocabulary is read back to its bytes") {
     CHECK(texts.shown(5) == "\"<|end|>\"");
     CHECK(texts.bytes(7) == std::string_view("\0", 1));
     CHECK(texts.shown(8) == "\"日\"");
-    // Ids without a text keep their number.
+    // Ids without a text are shown as numbers.
     for (const std::int32_t id : {-1, 6, 9, 1'000'000'000}) {
         CHECK_FALSE(texts.bytes(id));
         CHECK(texts.shown(id).empty());
@@ -75,7 +75,7 @@ TEST_CASE("each byte has one character in a byte-level vocabulary") {
         CHECK(texts.bytes(byte) == std::string(1, static_cast<char>(byte)));
 }
 
-TEST_CASE("a vocabulary of sentencepiece has marks for spaces and bytes by number") {
+TEST_CASE("spaces and byte pieces of sentencepiece are decoded") {
     const TokenTexts texts = load(R"({
         "decoder": {"type": "Sequence", "decoders": [{"type": "ByteFallback"}, {"type": "Fuse"}]},
         "model": {"type": "BPE", "byte_fallback": true, "vocab":
@@ -88,7 +88,7 @@ TEST_CASE("a vocabulary of sentencepiece has marks for spaces and bytes by numbe
     CHECK(texts.shown(5) == "\"<0xZZ>\"");
 }
 
-TEST_CASE("a unigram vocabulary is a list, whose places are the ids") {
+TEST_CASE("in a unigram vocabulary the index is the id") {
     const TokenTexts texts = load(
         R"({"model": {"type": "Unigram", "unk_id": 0, "vocab": [["<unk>", 0.0], ["▁a", -2.5], ["b", -3]]}})");
     CHECK(texts.shown(0) == "\"<unk>\"");
@@ -97,14 +97,14 @@ TEST_CASE("a unigram vocabulary is a list, whose places are the ids") {
     CHECK_FALSE(texts.bytes(3));
 }
 
-TEST_CASE("a vocabulary of words is shown as it is") {
+TEST_CASE("pieces of a word-level vocabulary are unchanged") {
     const TokenTexts texts =
         load(R"({"model": {"type": "WordPiece", "vocab": {"un": 0, "##able": 1, "": 2}}})");
     CHECK(texts.shown(1) == "\"##able\"");
     CHECK(texts.shown(2) == "\"\"");
 }
 
-TEST_CASE("several tokens are one text, their characters put together, and ids stand where there is none") {
+TEST_CASE("several tokens form one text, with ids in place of missing texts") {
     const TokenTexts texts =
         load(R"({"decoder": {"type": "ByteLevel"}, "model": {"vocab": {"Ġ": 0, "â": 1, "Ĥ¬": 2, "9": 3}}})");
     const std::vector<std::int32_t> tokens = {3, 0, 1, 2, 77, 3};
@@ -122,21 +122,21 @@ TEST_CASE("a row must have a logit for each id of the tokenizer") {
     CHECK_NOTHROW(TokenTexts().check_fits(1));
 }
 
-TEST_CASE("what is no tokenizer is refused with the file and the place") {
+TEST_CASE("an invalid tokenizer is refused with the file and the place") {
     const std::pair<const char*, const char*> cases[] = {
-        {"", "the file is no JSON: parse error at line 1, column 1"},
-        {"{\"model\": {\n\"vocab\": {]", "the file is no JSON: parse error at line 2, column"},
-        {"\xff\xfe{}", "the file is no JSON"},
-        {R"({"model": {"vocab": {"a": 0}}} x)", "the file is no JSON"},
+        {"", "the file is not valid JSON: parse error at line 1, column 1"},
+        {"{\"model\": {\n\"vocab\": {]", "the file is not valid JSON: parse error at line 2, column"},
+        {"\xff\xfe{}", "the file is not valid JSON"},
+        {R"({"model": {"vocab": {"a": 0}}} x)", "the file is not valid JSON"},
         {"[1, 2]", "the file is a list, and no object"},
         {"{}", "the file has no model.vocab: is it a tokenizer.json?"},
         {R"({"vocab": {"a": 1}})", "the file has no model.vocab"},
         {R"({"model": 5})", "model is a number; it should be an object with a vocab"},
         {R"({"model": {"vocab": "vocab.txt"}})",
-         "model.vocab is a text; it should be an object of ids by token"},
+         "model.vocab is a string; it should be an object of ids by token"},
         {R"({"model": {"vocab": {}}})", "model.vocab is empty"},
         {R"({"model": {"vocab": []}})", "model.vocab is empty"},
-        {R"({"model": {"vocab": {"a": "0"}}})", "model.vocab.a is a text; it should be the token's id"},
+        {R"({"model": {"vocab": {"a": "0"}}})", "model.vocab.a is a string; it should be the token's id"},
         {R"({"model": {"vocab": {"a": -1}}})", "model.vocab.a is -1; ids begin with 0"},
         {R"({"model": {"vocab": {"a": 1.5}}})", "model.vocab.a is 1.5"},
         {R"({"model": {"vocab": {"a": 1048576}}})",
@@ -144,21 +144,21 @@ TEST_CASE("what is no tokenizer is refused with the file and the place") {
         {R"({"model": {"vocab": {"a": 99999999999999999999999}}})", "model.vocab.a is"},
         {R"({"model": {"vocab": {"a": 3, "b": 3}}})", "model.vocab: 'a' and 'b' both have the id 3"},
         {R"({"model": {"vocab": {"a": {}}}})", "model.vocab.a is an object"},
-        {R"({"model": {"vocab": ["a"]}})", "model.vocab[0] is a text; it should be a [token, score]"},
+        {R"({"model": {"vocab": ["a"]}})", "model.vocab[0] is a string; it should be a [token, score]"},
         {R"({"model": {"vocab": [["a", 0], [1, 0]]}})", "model.vocab[1] has no token"},
         {R"({"model": {"vocab": {"a": 0}}, "added_tokens": {}})",
          "added_tokens is an object; it should be a list"},
         {R"({"model": {"vocab": {"a": 0}}, "added_tokens": [7]})", "added_tokens[0] is a number"},
         {R"({"model": {"vocab": {"a": 0}}, "added_tokens": [{"id": 3}]})",
          "added_tokens[0] has no id or no content"},
-        {R"({"added_tokens": [{"id": "3", "content": "x"}]})", "added_tokens[0].id is a text"},
+        {R"({"added_tokens": [{"id": "3", "content": "x"}]})", "added_tokens[0].id is a string"},
         {R"({"added_tokens": [{"id": -3, "content": "x"}]})", "added_tokens[0].id is -3; ids begin with 0"},
         {R"({"added_tokens": [{"id": 3, "content": 4}]})", "added_tokens[0].content is a number"},
         {R"({"model": {"vocab": {"a": 0}}, "added_tokens": [{"id": 0, "content": "x"}]})",
          "added_tokens: 'x' has the id 0, which model.vocab gives to 'a'"},
         {R"({"model": {"vocab": {"a": 0}}, "added_tokens": [{"id": 1, "content": "x"}, {"id": 1, "content": "y"}]})",
          "added_tokens: 'y' has the id 1, which another one of them gives to 'x'"},
-        {"{\"model\": {\"vocab\": {\"a\x1b[31m\": 0}}}", "the file is no JSON"},
+        {"{\"model\": {\"vocab\": {\"a\x1b[31m\": 0}}}", "the file is not valid JSON"},
         {R"({"model": {"vocab": {"a\u001b[31m\u202e": true}}})",
          "model.vocab.a\\u{1b}[31m\\u{202e} is a boolean"},
     };
@@ -188,9 +188,9 @@ TEST_CASE("files that cannot be read, or are too large, are refused by name") {
     };
     CHECK_THAT(fault("none"), Contains("none': No such file or directory"));
     std::filesystem::create_directory(place.path() / "folder");
-    CHECK_THAT(fault("folder"), Contains("is no regular file"));
+    CHECK_THAT(fault("folder"), Contains("is not a regular file"));
     REQUIRE(::mkfifo((place.path() / "fifo").c_str(), 0600) == 0);
-    CHECK_THAT(fault("fifo"), Contains("is no regular file"));
+    CHECK_THAT(fault("fifo"), Contains("is not a regular file"));
     place.write("large", "{}");
     REQUIRE(::truncate((place.path() / "large").c_str(), std::int64_t{2} << 30) == 0);
     CHECK_THAT(fault("large"), Contains("has 2147483648 bytes; allowed: up to 268435456"));

@@ -16,7 +16,7 @@
 #include <stdexcept>
 #include <utility>
 
-#include "gpu_writer/host_writer.h"
+#include "gpu_writer/rank_writer.h"
 #include "testing/file_text.h"
 #include "testing/small_engine.h"
 #include "tests/daemon/loopback.h"
@@ -40,7 +40,7 @@ ChildProcess run_part(const char* variable, const std::string& value, const char
     return ChildProcess::execute({"/proc/self/exe", part}, output, SIGKILL);
 }
 
-void write_step(gpu_writer::HostWriter& writer, std::uint64_t step) {
+void write_step(gpu_writer::RankWriter& writer, std::uint64_t step) {
     const auto columns = writer.columns(step);
     const proto::RankShard shard = writer.geometry().shards[writer.rank()];
     for (std::uint32_t column = 0; column < columns.size(); ++column) {
@@ -57,9 +57,9 @@ void write_step(gpu_writer::HostWriter& writer, std::uint64_t step) {
 TEST_CASE("a writer beside a relay", "[.][writer_part]") {
     const char* path = std::getenv(kSegmentVariable);
     REQUIRE(path != nullptr);
-    std::vector<gpu_writer::HostWriter> ranks;
+    std::vector<gpu_writer::RankWriter> ranks;
     for (const std::uint32_t rank : {0U, 1U}) {
-        auto attached = gpu_writer::HostWriter::attach(path, rank);
+        auto attached = gpu_writer::RankWriter::attach(path, rank);
         if (!attached) FAIL(attached.error().message);
         ranks.push_back(std::move(attached).value());
     }

@@ -108,7 +108,7 @@ def keep(build, kinds, anew):
             + ("\n  ..." if len(new) > 20 else "")
         )
     if "headers" in kinds and (anew or not headers.KEPT_HEADERS.exists()):
-        # They stay those of the first release: what run_abi.sh compiles its oldest caller with.
+        # They stay those of the first release.
         shutil.rmtree(headers.KEPT_HEADERS, ignore_errors=True)
         shutil.copytree(ROOT / "include", headers.KEPT_HEADERS)
     return 0

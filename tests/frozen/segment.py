@@ -174,7 +174,7 @@ def facts(build):
     # A minor version may lay its regions elsewhere; the same one may not, whatever the release.
     minor = re.search(r"kSegmentMinor = (\d+)", code_of(ROOT / "proto/segment_header.h"))[1]
     layouts += [
-        f'show("segment 13.{minor} of a session: {field}", layout.{field});'
+        f'show("segment 14.{minor} of a session: {field}", layout.{field});'
         for field in fields_in("segment_layout", "SegmentLayout")
         if field not in ("elements", "rank_offset", "maxima_offset")
     ]
@@ -206,5 +206,5 @@ def fields_in(header, struct):
 
 def of_this_build(kept, now):
     """Without the regions of other minor versions, which are in the headers of their segments."""
-    minor = next(name.split()[1] for name in now if re.match(r"segment 13\.\d+ of", name))
-    return {n: v for n, v in kept.items() if not re.match(r"segment 13\.\d+ of", n) or n.split()[1] == minor}
+    minor = next(name.split()[1] for name in now if re.match(r"segment 14\.\d+ of", name))
+    return {n: v for n, v in kept.items() if not re.match(r"segment 14\.\d+ of", n) or n.split()[1] == minor}

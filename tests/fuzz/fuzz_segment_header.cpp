@@ -20,7 +20,7 @@ proto::Geometry small_geometry() {
     g.vocab = 20;
     g.tp = 2;
     g.max_batch = 2;
-    g.tile = 4;
+    g.tile = 1;
     g.max_length = 8;
     proto::fill_even_shards(g);
     return g;

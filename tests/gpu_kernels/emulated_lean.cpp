@@ -13,13 +13,11 @@ class EmulatedLean final : public LeanSide {
   public:
     Laid lay(const LeanCase& of) override {
         Laid laid = poisoned(of);
-        const gpu_writer::LeanShape shape =
-            gpu_writer::lean_shape(of.geometry, of.rank, of.columns(), of.order);
+        const gpu_writer::LeanShape shape = gpu_writer::lean_shape(of.geometry, of.rank, of.columns());
         const std::vector<uint4> logits = aligned_rows(of);
         const gpu_writer::LeanRows rows = rows_at(reinterpret_cast<const std::byte*>(logits.data()),
                                                   of.masks.data(), of.names.data(), of, shape);
-        const std::vector<std::uint32_t> places = places_of_blocks(of);
-        gpu_writer::launch_whole_columns(rows, slice_at(laid.slice, of, places), whole_columns(of), nullptr);
+        gpu_writer::launch_whole_columns(rows, slice_at(laid.slice, of), whole_columns(of), nullptr);
         const gpu_writer::LeanTarget target{address(laid.part.data()), shape.layout, shape.room};
         std::vector<uint4> scratch = aligned_memory(gpu_writer::spread_scratch_bytes());
         // The first time to where nobody looks: what that leaves in the scratch memory is what the next one

@@ -14,15 +14,13 @@ class EmulatedReplay final : public LeanSide {
     Laid lay(const LeanCase& of) override {
         Laid laid = poisoned(of);
         Laid elsewhere = poisoned(of);
-        const gpu_writer::LeanShape shape =
-            gpu_writer::lean_shape(of.geometry, of.rank, of.columns(), of.order);
+        const gpu_writer::LeanShape shape = gpu_writer::lean_shape(of.geometry, of.rank, of.columns());
         const std::vector<uint4> logits = aligned_rows(of);
         // Masks and names are the record's.
         gpu_writer::LeanRows rows =
             rows_at(reinterpret_cast<const std::byte*>(logits.data()), nullptr, nullptr, of, shape);
         rows.masks = {};
         rows.names = {};
-        const std::vector<std::uint32_t> places = places_of_blocks(of);
         ReplayRing ring(2, of.geometry.max_batch);
         std::vector<uint4> scratch = aligned_memory(
             gpu_writer::lean_scratch_bytes(of.geometry.dtype, shape.slice.blocks, of.geometry.max_batch));
@@ -33,7 +31,7 @@ class EmulatedReplay final : public LeanSide {
             StepWords words;
             gpu_writer::LeanRecord record = record_of(of, ++ticket);
             record.part = address(to->part.data());
-            record.slice = slice_at(to->slice, of, places);
+            record.slice = slice_at(to->slice, of);
             record.end = words.end(ticket);
             record.end.next = ring.next();
             ring.begin(record, of.wants);

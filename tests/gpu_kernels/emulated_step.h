@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "gpu_writer/lean_kernels.h"
-#include "proto/hotness_order.h"
 #include "proto/lean_order.h"
 #include "tests/gpu_writer/lean_side.h"
 
@@ -28,14 +27,8 @@ inline std::vector<uint4> aligned_rows(const LeanCase& of) {
     return rows;
 }
 
-inline std::vector<std::uint32_t> places_of_blocks(const LeanCase& of) {
-    return of.order.empty() ? std::vector<std::uint32_t>{} : proto::places_of(of.order, 0);
-}
-
-inline gpu_writer::LeanSlice slice_at(Bytes& memory, const LeanCase& of,
-                                      const std::vector<std::uint32_t>& places) {
-    return {address(memory.data()), places.empty() ? nullptr : places.data(), of.geometry.tile,
-            of.geometry.tiles(of.rank), of.columns()};
+inline gpu_writer::LeanSlice slice_at(Bytes& memory, const LeanCase& of) {
+    return {address(memory.data()), of.columns()};
 }
 
 struct StepWords {

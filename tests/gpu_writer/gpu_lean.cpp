@@ -8,7 +8,6 @@
 #include <string>
 
 #include "gpu_writer/lean_layout.h"
-#include "proto/hotness_order.h"
 #include "testing/session_files.h"
 #include "tests/gpu_writer/lean_launch.h"
 
@@ -92,7 +91,7 @@ GpuLeanStep::GpuLeanStep(const LeanCase& of)
       names_(on_gpu<std::uint16_t>(of.names.data(), of.names.size())),
       words_((kFirstAnswer + of.wants.size()) * 8, 0),
       columns_(of.columns()) {
-    const gpu_writer::LeanShape shape = gpu_writer::lean_shape(of.geometry, of.rank, columns_, of.order);
+    const gpu_writer::LeanShape shape = gpu_writer::lean_shape(of.geometry, of.rank, columns_);
     const proto::Dtype dtype = of.geometry.dtype;
     rows_ = rows_at(logits_.get(), masks_.get(), names_.get(), of, shape);
     target_ = {part.address(), shape.layout, shape.room};
@@ -100,11 +99,7 @@ GpuLeanStep::GpuLeanStep(const LeanCase& of)
         nullptr, gpu_writer::lean_scratch_bytes(dtype, shape.slice.blocks, of.geometry.max_batch));
     spread_scratch_ = on_gpu<std::byte>(nullptr, gpu_writer::spread_scratch_bytes());
     desk_ = need(gpu_writer::AnswerDesk::make(dtype, shape.slice.blocks));
-    if (!of.order.empty()) {
-        const std::vector<std::uint32_t> places = proto::places_of(of.order, 0);
-        places_ = on_gpu<std::uint32_t>(places.data(), places.size());
-    }
-    slice_ = {slice.address(), places_.get(), of.geometry.tile, of.geometry.tiles(of.rank), columns_};
+    slice_ = {slice.address(), columns_};
     std::memcpy(wants_.data(), of.wants.data(), wants_.size());
     whole_ = whole_columns(of);
     spreads_ = spread_columns(of);
@@ -119,7 +114,7 @@ GpuLeanStep::~GpuLeanStep() {
 void GpuLeanStep::launch(std::uint64_t word) {
     need_cuda(gpu_writer::launch_whole_columns(rows_, slice_, whole_, stream_.get()), "lay whole columns");
     need_cuda(gpu_writer::launch_spreads(rows_, target_, spreads_, spread_scratch_.get(), stream_.get()),
-              "sum rows' spreads");
+              "sum row spreads");
     const std::span<const gpu_writer::LeanWant> wants(
         reinterpret_cast<const gpu_writer::LeanWant*>(wants_.data()), columns_);
     need_cuda(

@@ -57,7 +57,6 @@ class GpuLeanStep {
     gpu_writer::DeviceMemory<std::byte> logits_;
     gpu_writer::DeviceMemory<std::byte> scratch_;
     gpu_writer::DeviceMemory<std::byte> spread_scratch_;
-    gpu_writer::DeviceMemory<std::uint32_t> places_;
     MappedBytes wants_;
     gpu_writer::DeviceMemory<std::uint32_t> masks_;
     gpu_writer::DeviceMemory<std::uint16_t> names_;

@@ -24,7 +24,7 @@ class HostLean final : public LeanSide {
 
   private:
     static gpu_writer::LeanShape shape(const LeanCase& of) {
-        gpu_writer::LeanShape shape = gpu_writer::lean_shape(of.geometry, of.rank, of.columns(), of.order);
+        gpu_writer::LeanShape shape = gpu_writer::lean_shape(of.geometry, of.rank, of.columns());
         shape.masks = {of.masks.data(), of.mask_words()};
         shape.names = of.names_at(of.names.data());
         return shape;

@@ -182,24 +182,18 @@ void add_names(LeanCase& of, Random& random) {
 }  // namespace
 
 LeanCase random_case(Random& random) {
-    constexpr std::uint32_t kTiles[] = {64, 64, 64, 8, 128, 100, 1};
     LeanCase made;
     proto::Geometry& geometry = made.geometry;
     geometry.dtype = static_cast<Dtype>(random() % 3);
     geometry.vocab = 1 + below(random, random() % 4 == 0 ? 30000 : 700);
     geometry.tp = 1 + below(random, 3);
-    geometry.tile = kTiles[random() % std::size(kTiles)];
+    geometry.tile = proto::kBlockIds;
     geometry.max_batch = 1 + below(random, 9);
     geometry.lean_blocks = proto::kLeanGranule * (1 + below(random, 3));
     cut_shards(geometry, random);
     made.rank = below(random, geometry.tp);
     made.wants.resize(1 + below(random, geometry.max_batch));
     std::generate(made.wants.begin(), made.wants.end(), [&] { return random_want(random); });
-    if (random() % 2 == 0) {
-        made.order.resize(made.blocks());
-        std::iota(made.order.begin(), made.order.end(), 0U);
-        std::shuffle(made.order.begin(), made.order.end(), random);
-    }
     made.skipped = random() % 3 == 0 ? below(random, 9) : 0;
     const std::uint64_t aligned = (16 - geometry.shards[made.rank].count % 16) % 16;
     fill_rows(made, random() % 3 == 0 ? random() % 9 : aligned, random);

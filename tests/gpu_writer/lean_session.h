@@ -16,12 +16,11 @@ namespace croupier::testing {
 
 constexpr std::uint32_t kLeanColumns = 3;
 
-inline proto::Geometry lean_geometry(bool by_device) {
+inline proto::Geometry lean_geometry() {
     proto::Geometry geometry = small_geometry();
     geometry.slots = 3;
     geometry.tile = proto::kBlockIds;
     geometry.lean_blocks = proto::kLeanGranule;
-    geometry.lean_of_devices = by_device ? 1 : 0;
     return geometry;
 }
 
@@ -34,22 +33,8 @@ struct LeanSession {
     Rows rows(std::uint32_t seed, std::uint32_t columns = kLeanColumns) const {
         return random_rows(files.segment.geometry(), 0, columns, files.segment.geometry().vocab, seed);
     }
-    bool sends_lean() {
-        croupier_writer_info info;
-        croupier_writer_info_init(&info);
-        REQUIRE(croupier_writer_get_info(writer.get(), &info, nullptr) == 0);
-        return info.sends_lean != 0;
-    }
-    proto::SliceFormat format(std::uint64_t step) const {
-        return files.segment.ready(files.segment.slot_of(step), 0).format;
-    }
     void await(std::uint64_t step) const {
         REQUIRE(soon([&] { return shm::slice_ready(files.segment, step, 0); }));
-    }
-    // Of a step of rows.
-    bool holds(std::uint64_t step, const Rows& rows) const {
-        const Bytes wanted = naive_slice(files.segment.geometry(), 0, kLeanColumns, {}, rows);
-        return slice_of(files.segment, step, 0, wanted.size()) == wanted;
     }
     // Block 1 of column 2, once it is answered.
     Bytes wished_for(std::uint64_t step) const {

@@ -14,7 +14,6 @@ namespace croupier::testing {
 struct LeanCase {
     proto::Geometry geometry;
     std::uint32_t rank = 0;
-    std::vector<std::uint32_t> order;  // the rank's blocks as they stand in the slice, from its first one on
     std::vector<gpu_writer::LeanWant> wants;
     Rows rows;
     std::uint32_t skipped = 0;         // elements before the first row, which then is not aligned

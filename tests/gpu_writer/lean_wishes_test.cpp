@@ -8,7 +8,7 @@
 #include <thread>
 #include <vector>
 
-#include "gpu_writer/wish_server.h"
+#include "gpu_writer/step_watcher.h"
 #include "proto/lean_part.h"
 #include "shm/logits_publisher.h"
 #include "shm/step_claims.h"
@@ -127,7 +127,6 @@ TEST_CASE("a wish is answered while the worker's stream waits for the step's tok
     std::future<std::vector<std::int32_t>> tokens;
     // A host's writer would wait in the call.
     if (way != Way::host) tokens = session.fetch_tokens();
-    CHECK(session.files.segment.ready(0, rank).format == proto::SliceFormat::lean);
 
     const Bytes whole = testing::naive_slice(lean_geometry(), rank, kColumns, {}, session.rows);
     const std::uint32_t first = lean_geometry().shards[rank].first_block();
@@ -158,21 +157,20 @@ TEST_CASE("a wish for which there is no room yet is tried again, and no other wa
     testing::publish_step(client, kColumns);
     std::atomic<int> refused = 0;
     std::atomic<int> answered = 0;
-    gpu_writer::WishServer server(files.segment, 0,
-                                  {[&](const gpu_writer::WatchedStep&, const gpu_writer::Wish& wish) {
-                                      if (wish.column == 1 && refused++ < 3) return false;
-                                      shm::Wishes(files.segment, 0, shm::writer_epochs(files.segment))
-                                          .answer(wish.column, 0)
-                                          .store(wish.word, std::memory_order_release);
-                                      ++answered;
-                                      return true;
-                                  }});
-    gpu_writer::WatchedStep step;
-    step.begun.columns = kColumns;
-    step.opening = 1;
-    server.watch(step);
-    REQUIRE(publisher.begin(0, proto::SliceFormat::lean));
-    REQUIRE(publisher.publish_lean(0));
+    gpu_writer::StepWatcher watcher(
+        files.segment, 0, {[&](const gpu_writer::WatchedStep&, const gpu_writer::BlockRequest& request) {
+            if (request.column == 1 && refused++ < 3) return false;
+            shm::Wishes(files.segment, 0, shm::writer_epochs(files.segment))
+                .answer(request.column, 0)
+                .store(request.word, std::memory_order_release);
+            ++answered;
+            return true;
+        }});
+    gpu_writer::BegunStep step;
+    step.columns = kColumns;
+    watcher.watch(step);
+    REQUIRE(publisher.begin(0));
+    REQUIRE(publisher.publish_all(0));
     const shm::Wishes wishes(files.segment, 0, shm::writer_epochs(files.segment));
     std::vector<std::uint64_t> bits(wishes.bits(0).size());
     bits[0] = 1;
@@ -187,30 +185,31 @@ TEST_CASE("a wish whose word was answered 2^28 steps ago is answered", "[lean]")
     SessionFiles files(lean_geometry());
     auto publisher = testing::need(shm::LogitsPublisher::attach(files.segment, 0));
     std::atomic<int> answered = 0;
-    gpu_writer::WishServer server(
-        files.segment, 0, {[&](const gpu_writer::WatchedStep& step, const gpu_writer::Wish& wish) {
+    gpu_writer::StepWatcher watcher(
+        files.segment, 0, {[&](const gpu_writer::WatchedStep& step, const gpu_writer::BlockRequest& request) {
             shm::Wishes(files.segment, step.begun.step, shm::writer_epochs(files.segment))
-                .answer(wish.column, 0)
-                .store(wish.word, std::memory_order_release);
+                .answer(request.column, 0)
+                .store(request.word, std::memory_order_release);
             ++answered;
             return true;
         }});
-    gpu_writer::WatchedStep step;
-    step.begun.columns = kColumns;
+    gpu_writer::BegunStep step;
+    step.columns = kColumns;
+    int watched = 0;
     for (const std::uint64_t number : {std::uint64_t{0}, testing::kTagPeriod}) {
         testing::move_counters(files.segment, number);
         auto client = testing::need(shm::SchedulePublisher::attach(files.segment));
         REQUIRE(testing::publish_step(client, kColumns) == number);
-        step.begun.step = number;
-        ++step.opening;
-        server.watch(step);
-        REQUIRE(publisher.publish_lean(number));
+        step.step = number;
+        ++watched;
+        watcher.watch(step);
+        REQUIRE(publisher.publish_all(number));
         const shm::Wishes wishes(files.segment, number, shm::writer_epochs(files.segment));
         std::vector<std::uint64_t> bits(wishes.bits(0).size());
         bits[0] = 1;
         wishes.ask(1, bits);
         REQUIRE(soon([&] { return wishes.unanswered(1, 0) == 0; }));
-        CHECK(answered == static_cast<int>(step.opening));
+        CHECK(answered == watched);
         for (std::uint32_t column = 0; column < kColumns; ++column) {
             const shm::StepClaims claims(files.segment, number);
             REQUIRE(claims.try_claim(column, kOwner));
@@ -230,8 +229,8 @@ TEST_CASE("what was on its way and will not come is answered once more", "[lean]
     std::atomic<int> asked = 0;
     std::atomic<int> rested = 0;
     const bool rests = GENERATE(false, true);
-    gpu_writer::WishServer::Calls calls;
-    calls.answer = [&](const gpu_writer::WatchedStep&, const gpu_writer::Wish&) {
+    gpu_writer::StepWatcher::Calls calls;
+    calls.answer = [&](const gpu_writer::WatchedStep&, const gpu_writer::BlockRequest&) {
         ++asked;
         return true;
     };
@@ -240,19 +239,18 @@ TEST_CASE("what was on its way and will not come is answered once more", "[lean]
         return rests;
     };
     calls.stays = [](const gpu_writer::WatchedStep&) { return true; };
-    gpu_writer::WishServer server(files.segment, 0, calls);
-    gpu_writer::WatchedStep step;
-    step.begun.columns = kColumns;
-    step.opening = 1;
-    server.watch(step);
-    REQUIRE(publisher.begin(0, proto::SliceFormat::lean));
-    REQUIRE(publisher.publish_lean(0));
+    gpu_writer::StepWatcher watcher(files.segment, 0, calls);
+    gpu_writer::BegunStep step;
+    step.columns = kColumns;
+    watcher.watch(step);
+    REQUIRE(publisher.begin(0));
+    REQUIRE(publisher.publish_all(0));
     const shm::Wishes wishes(files.segment, 0, shm::writer_epochs(files.segment));
     std::vector<std::uint64_t> bits(wishes.bits(0).size());
     bits[0] = 1;
     wishes.ask(1, bits);
     REQUIRE(soon([&] { return asked == 1; }));
-    if (!rests) server.ask_again(0);
+    if (!rests) watcher.repeat_answers(0);
     REQUIRE(soon([&] { return asked == 2; }));
     // After a second.
     REQUIRE(soon([&] { return rested > 0; }));

@@ -362,10 +362,8 @@ LaidColumn laid_column(const LeanCase& of, const Laid& laid, std::uint32_t colum
 }
 
 Bytes naive_slice_of(const LeanCase& of, const std::vector<Asked>& asked) {
-    std::vector<std::uint32_t> order = of.order;
-    for (std::uint32_t& block : order) block += of.geometry.shards[of.rank].first_block();
     const Bytes all = row_of(of, 0).bytes;
-    const Bytes whole = naive_slice(of.geometry, of.rank, of.columns(), order, {all, of.rows.stride});
+    const Bytes whole = naive_slice(of.geometry, of.rank, of.columns(), {}, {all, of.rows.stride});
     Bytes slice = poisoned(of).slice;
     const std::size_t size = proto::element_bytes(of.geometry.dtype);
     const std::uint32_t tile = of.geometry.tile;
@@ -373,8 +371,7 @@ Bytes naive_slice_of(const LeanCase& of, const std::vector<Asked>& asked) {
         for (std::size_t place = 0; place < std::size_t{of.geometry.tiles(of.rank)} * tile; ++place) {
             const std::size_t at = (place / tile * of.columns() + each.column) * tile + place % tile;
             // Padding behind the last block goes with whole columns only, which ask for all bits.
-            const std::size_t stands = place / 64;
-            const std::size_t block = stands >= of.blocks() || of.order.empty() ? stands : of.order[stands];
+            const std::size_t block = place / 64;
             if (block / 64 >= each.bitmap.size() || (each.bitmap[block / 64] >> block % 64 & 1U) == 0)
                 continue;
             std::copy_n(whole.begin() + static_cast<std::ptrdiff_t>(at * size), size,

@@ -4,7 +4,6 @@
 #include "tests/gpu_writer/lean_session.h"
 
 using namespace croupier;
-using proto::SliceFormat;
 using testing::Bytes;
 using testing::LeanSession;
 using testing::Rows;
@@ -27,13 +26,10 @@ Bytes part_of(const LeanSession& session, std::uint64_t step) {
 
 TEST_CASE("a captured lean step is replayed after each begin, and asked for though its rows are gone",
           "[lean][sanitized]") {
-    const bool by_device = GENERATE(true, false);
-    const auto way = by_device ? Way::automatic : Way::copied;
-    if (!testing::can_run(way)) return;
-    LeanSession session(way, testing::lean_geometry(by_device));
-    LeanSession beside(way, testing::lean_geometry(by_device));
+    if (!testing::can_run(Way::copied)) return;
+    LeanSession session(Way::copied, testing::lean_geometry());
+    LeanSession beside(Way::copied, testing::lean_geometry());
     const Graph graph = session.capture(session.rows(0).stride);
-    CHECK(session.sends_lean());
     for (std::uint64_t step = 0; step < 7; ++step) {
         const Rows rows = session.rows(static_cast<std::uint32_t>(step) + 2);
         for (LeanSession* each : {&session, &beside}) {
@@ -47,7 +43,6 @@ TEST_CASE("a captured lean step is replayed after each begin, and asked for thou
         session.await(step);
         beside.await(step);
         INFO("step " << step);
-        CHECK(session.format(step) == SliceFormat::lean);
         CHECK(part_of(session, step) == part_of(beside, step));
         CHECK(session.wished_for(step) == session.that_block(rows));
         for (LeanSession* each : {&session, &beside}) {
@@ -61,7 +56,7 @@ TEST_CASE("a captured lean step is replayed after each begin, and asked for thou
 
 TEST_CASE("graphs of different rows that are lent are replayed in any order", "[lean]") {
     if (!testing::can_run(Way::automatic)) return;
-    LeanSession session(Way::automatic, testing::lean_geometry(false));
+    LeanSession session(Way::automatic, testing::lean_geometry());
     const Rows some = session.rows(0);
     const Graph graphs[] = {session.capture(some.stride), session.capture(some.stride, some.bytes.size())};
     for (std::uint64_t step = 0; step < 6; ++step) {
@@ -86,7 +81,7 @@ TEST_CASE("graphs of different rows that are lent are replayed in any order", "[
 TEST_CASE("a step that was begun before the capture is replayed, and one that no graph sends is enqueued",
           "[lean]") {
     if (!testing::can_run(Way::automatic)) return;
-    LeanSession session(Way::automatic, testing::lean_geometry(true));
+    LeanSession session(Way::automatic, testing::lean_geometry());
     for (std::uint64_t step = 0; step < 3; ++step) testing::publish_step(session.client, kColumns);
     const Rows first = session.rows(1);
     REQUIRE(session.writer.begin(0) == 0);
@@ -113,7 +108,7 @@ TEST_CASE("a step that was begun before the capture is replayed, and one that no
 
 TEST_CASE("a lean replay that finds no begun step sends nothing and is counted", "[lean]") {
     if (!testing::can_run(Way::automatic)) return;
-    LeanSession session(Way::automatic, testing::lean_geometry(true));
+    LeanSession session(Way::automatic, testing::lean_geometry());
     const Rows rows = session.rows(1);
     testing::publish_step(session.client, kColumns);
     const Graph graph = session.capture(rows.stride);
@@ -140,7 +135,7 @@ TEST_CASE("a lean replay that finds no begun step sends nothing and is counted",
 
 TEST_CASE("tokens are awaited behind a replay", "[lean]") {
     if (!testing::can_run(Way::automatic)) return;
-    LeanSession session(Way::automatic, testing::lean_geometry(false));
+    LeanSession session(Way::automatic, testing::lean_geometry());
     const Rows rows = session.rows(1);
     const Graph graph = session.capture(rows.stride);
     for (std::uint64_t step = 0; step < 7; ++step) {

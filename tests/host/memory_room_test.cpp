@@ -1,4 +1,4 @@
-// What control groups leave of memory, by copies of /proc and /sys of both versions.
+// Memory left in control groups, by copies of /proc and /sys of both versions.
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <fstream>
@@ -18,7 +18,7 @@ std::string mib(std::uint64_t count) {
     return std::to_string(count * kMiB) + "\n";
 }
 
-// A host of files, whose process is in the group /a/b.
+// A host made of files, whose process is in the group /a/b.
 class FileHost {
   public:
     explicit FileHost(bool version_2) : version_2_(version_2) {
@@ -56,7 +56,7 @@ class FileHost {
 
 }  // namespace
 
-TEST_CASE("without a limit, or without control groups, nothing is said of the memory that is left") {
+TEST_CASE("without a limit or control groups the memory left is unknown") {
     CHECK_FALSE(host::memory_room({"/nonexistent", "self"}));
     const FileHost version_2(true);
     version_2.limit("/a", "max\n", mib(100));
@@ -67,7 +67,7 @@ TEST_CASE("without a limit, or without control groups, nothing is said of the me
     CHECK_FALSE(version_1.room());
 }
 
-TEST_CASE("the tightest of the groups that a process is in counts, and it is named") {
+TEST_CASE("the group with the least memory left counts, and is named") {
     for (const bool version_2 : {true, false}) {
         const FileHost host(version_2);
         host.limit("", version_2 ? "max\n" : "9223372036854771712\n", mib(5000));
@@ -97,7 +97,7 @@ TEST_CASE("page cache and reclaimable slabs count as free, and memory of tmpfs d
     CHECK(version_2.room()->left == (50 + 100 + 30 + 10) * kMiB);
     const FileHost version_1(false);
     version_1.limit("/a/b", mib(500), mib(450));
-    // Its own counts leave out the groups below it.
+    // The group's own counts exclude its children.
     version_1.write_in("/a/b", "memory.stat",
                        "inactive_file 0\nactive_file 0\ntotal_inactive_file " + mib(100) +
                            "total_active_file " + mib(30) + "total_inactive_anon " + mib(250));

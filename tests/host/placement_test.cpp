@@ -1,4 +1,4 @@
-// Which cores and which memory samplers and segments get, on machines that this one is not.
+// Cores of samplers and memory of segments, on simulated machines.
 #include "host/placement.h"
 
 #include <unistd.h>
@@ -19,7 +19,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// hwloc describes this machine instead of the real one, in processes that start while this lives.
+// While this object exists, hwloc reports this machine in new processes.
 class FakeMachine {
   public:
     explicit FakeMachine(const char* description) { ::setenv("HWLOC_SYNTHETIC", description, 1); }
@@ -30,7 +30,7 @@ class FakeMachine {
 
 constexpr const char* kTwoNodes = "numa:2 core:8 pu:1";
 
-// A control group of the CPU controller, of either version; empty path: none can be had here.
+// A control group of the CPU controller of either version; an empty path if none can be created here.
 class QuotaGroup {
   public:
     QuotaGroup() {
@@ -72,7 +72,7 @@ class QuotaGroup {
 
 }  // namespace
 
-TEST_CASE("segments go to the node of most samplers' cores") {
+TEST_CASE("segments are placed on the node of most samplers' cores") {
     const FakeMachine machine(kTwoNodes);
     CHECK(host::node_of(host::place_samplers(4, 1, {8, 9, 10, 11})) == 1);
     CHECK(host::node_of(host::place_samplers(4, 1, {0, 1, 2, 3})) == 0);
@@ -80,7 +80,7 @@ TEST_CASE("segments go to the node of most samplers' cores") {
     CHECK(host::node_of({"", ""}) == -1);
 }
 
-TEST_CASE("samplers are as many as the CPU quota lets run, though more cores are seen") {
+TEST_CASE("the number of samplers follows the CPU quota, not the visible cores") {
     const FakeMachine machine(kTwoNodes);
     CHECK(host::default_sampler_count(1) == 15);
     const QuotaGroup group;

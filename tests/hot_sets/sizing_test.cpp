@@ -5,9 +5,9 @@
 #include <cmath>
 #include <vector>
 
-#include "bench/hotset_size/hot_draws.h"
-#include "bench/percentiles.h"
 #include "hot_sets/monotone_curve.h"
+#include "measurement/hot_draws.h"
+#include "measurement/percentiles.h"
 
 namespace croupier::hot_sets {
 namespace {
@@ -103,15 +103,17 @@ TEST_CASE("sizing: a curve passes its points and never overshoots them") {
 }
 
 TEST_CASE("sizing: hot sets are whole blocks") {
-    CHECK(bench::whole_blocks({64, 65, 1, 100, 0, 128}, 1000) == std::vector<std::uint32_t>{0, 64, 128});
-    CHECK(bench::whole_blocks({999, 1000}, 1000) == std::vector<std::uint32_t>{1000});
-    CHECK_THROWS_WITH(bench::whole_blocks({1001}, 1000), Catch::Contains("1001 ids; allowed: 0 to 1000"));
-    CHECK(bench::sizes_to_try(1000) == std::vector<std::uint32_t>{256, 384, 512, 768, 1000});
+    CHECK(measurement::whole_blocks({64, 65, 1, 100, 0, 128}, 1000) ==
+          std::vector<std::uint32_t>{0, 64, 128});
+    CHECK(measurement::whole_blocks({999, 1000}, 1000) == std::vector<std::uint32_t>{1000});
+    CHECK_THROWS_WITH(measurement::whole_blocks({1001}, 1000),
+                      Catch::Contains("1001 ids; allowed: 0 to 1000"));
+    CHECK(measurement::sizes_to_try(1000) == std::vector<std::uint32_t>{256, 384, 512, 768, 1000});
 }
 
 TEST_CASE("sizing: a mean of the middle half forgets what was disturbed") {
-    CHECK(bench::middle_mean({1.0, 2.0, 3.0, 1000.0}) == Approx(2.5));
-    CHECK(bench::middle_mean({5.0}) == Approx(5.0));
+    CHECK(measurement::middle_mean({1.0, 2.0, 3.0, 1000.0}) == Approx(2.5));
+    CHECK(measurement::middle_mean({5.0}) == Approx(5.0));
 }
 
 }  // namespace croupier::hot_sets

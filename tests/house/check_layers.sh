@@ -19,11 +19,12 @@ declare -A MAY_INCLUDE=(
     [html]="html"
     [explain]="proto sampler config html explain"
     [daemon]="proto shm sampler hot_sets config command_line host event_log html explain daemon"
+    [measurement]="croupier proto shm sampler command_line measurement"
     [testing]="croupier proto shm sampler client gpu_writer testing"
-    [tools]="croupier proto shm sampler hot_sets config command_line host event_log client gpu_writer fan_out testing html explain tools bench"
-    [sim]="croupier proto shm sampler config command_line client gpu_writer testing tools sim"
+    [tools]="croupier proto shm sampler hot_sets config command_line host event_log client gpu_writer fan_out testing measurement html explain sim tools"
+    [sim]="croupier proto shm sampler config command_line client gpu_writer testing sim"
     [python]="croupier proto python"
-    [bench]="croupier proto shm sampler hot_sets config command_line client gpu_writer fan_out testing html explain tools bench"
+    [bench]="croupier proto shm sampler hot_sets config command_line client gpu_writer fan_out testing measurement html explain bench"
     [include]="croupier"
 )
 
@@ -67,4 +68,4 @@ if [ "$failures" -gt 0 ]; then
     echo "$failures include(s) run against the order of the folders"
     exit 1
 fi
-echo "every include runs down the order of the folders"
+echo "every include follows the order of the folders"

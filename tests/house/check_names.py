@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Every name that a page gives exists: paths, commands and their flags, metrics, configuration keys, errors.
-docs/faq.md has a row for each error.
+"""Every name that a page gives exists: paths, links, headings, commands and their flags, metrics, configuration
+keys, errors. docs/faq.md has a row for each error.
 
     tests/house/check_names.py BIN_FOLDER [PAGE...]      without pages: README.md, CONTRIBUTING.md and docs/
 """
 import difflib
 import fnmatch
+import functools
 import os
 import pathlib
 import re
@@ -140,6 +141,22 @@ def path_exists(name):
                for each in known for stem in [name + each[each.rfind("."):]])
 
 
+@functools.lru_cache(maxsize=None)
+def headings_of(page):
+    """The names by which links find a page's headings, as GitHub makes them."""
+    text = re.sub(r"^```.*?^```", "", text_of(page), flags=re.M | re.S)
+    names = set()
+    for heading in re.findall(r"^#+ (.*)", text, re.M):
+        heading = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", heading.strip().lower())
+        name = re.sub(r"[^\w\- ]", "", heading).replace(" ", "-")
+        number, free = 0, name
+        while free in names:
+            number += 1
+            free = f"{name}-{number}"
+        names.add(free)
+    return names
+
+
 class Page:
     def __init__(self, file, tree):
         self.file, self.tree, self.faults = file, tree, []
@@ -168,7 +185,7 @@ class Page:
                       for found in re.finditer(r"`((?:[^`\n]|\n(?!\n))+)`", self.prose)]
 
     def fault(self, line, kind, name, pool):
-        near = difflib.get_close_matches(name, sorted(pool), 1, 0.0)
+        near = difflib.get_close_matches(name, sorted(pool), 1, 0.0) or ["none"]
         self.faults.append((line, f"{self.file}:{line}: no {kind} '{name}'; the nearest: '{near[0]}'"))
 
     def check(self):
@@ -207,12 +224,19 @@ class Page:
                         self.fault(number, "path", one, FILES + FOLDERS)
 
     def check_links(self):
-        for found in re.finditer(r"\]\(([^)#\s]+)", self.prose):
-            if "://" in found[1]:
+        for found in re.finditer(r"\]\(([^)#\s]*)(?:#([^)\s]*))?\)", self.prose):
+            target, heading = found[1], found[2]
+            if "://" in target:
                 continue
-            target = os.path.normpath(pathlib.PurePosixPath(self.file).parent / found[1])
-            if target not in FILES and target not in FOLDERS:
-                self.fault(self.prose.count("\n", 0, found.start()) + 1, "path", target, FILES)
+            line = self.prose.count("\n", 0, found.start()) + 1
+            if target:
+                target = os.path.normpath(pathlib.PurePosixPath(self.file).parent / target)
+                if target not in FILES and target not in FOLDERS:
+                    self.fault(line, "path", target, FILES)
+                    continue
+            page = target or self.file
+            if heading and page.endswith(".md") and heading not in headings_of(page):
+                self.fault(line, f"heading of {page}", heading, headings_of(page))
 
     def check_span(self, line, span):
         if re.match(r"(croupierd?|\./dev)( |$)", span):

@@ -3,7 +3,7 @@
  * fence keeps apart, and so do loads. Proved: a decision that stands was made of the slice as it was before.
  *
  * Mutants: NO_RELEASE_FENCE (nothing keeps the bytes behind the epoch and the word: LogitsPublisher::begin_epoch),
- * NO_ACQUIRE_FENCE (nothing keeps the last look at both behind the bytes: LeanTurn::is_over, EarlyMaxima::finish). */
+ * NO_ACQUIRE_FENCE (nothing keeps the last look at both behind the bytes: SentColumn::is_over, EarlyMaxima::finish). */
 #define OLD 1
 #define NEW 2
 

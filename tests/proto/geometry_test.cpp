@@ -40,7 +40,6 @@ const std::vector<Limit> kLimits = {
     {"tp", &Geometry::tp, 1, kMaxTp},
     {"max_batch", &Geometry::max_batch, 1, kMaxBatch},
     {"slots", &Geometry::slots, 1, kMaxSlots},
-    {"tile", &Geometry::tile, 1, kMaxTile},
     {"max_sequences", &Geometry::max_sequences, 1, kMaxSequences},
     {"max_length", &Geometry::max_length, 2, kMaxLength},
     {"max_bias", &Geometry::max_bias, 0, kMaxBias},
@@ -176,7 +175,7 @@ TEST_CASE("a rank with more tiles than a ready word can count is refused") {
     g.tile = 1;
     fill_even_shards(g);
     CHECK(fault_of(g).find("shard of rank 0 has 1048576 tiles") == 0);
-    g.tile = 2;
+    g.tile = kBlockIds;
     CHECK(fault_of(g).empty());
 }
 
@@ -185,48 +184,43 @@ TEST_CASE("every geometry within the limits is usable") {
     for (int i = 0; i < 5000; ++i) REQUIRE(fault_of(random.draw()).empty());
 }
 
-TEST_CASE("lean steps are agreed on or offered, not both, and either has the same limits") {
+TEST_CASE("tiles have 1 or 64 ids") {
     Geometry g = sound_geometry();
-    g.tile = kBlockIds;
-    const auto field = GENERATE(&Geometry::lean_blocks, &Geometry::offered_lean_blocks);
-    g.*field = 64;
-    CHECK(fault_of(g).empty());
-    CHECK(g.lean_room() == 64);
-    CHECK(g.may_send_lean(true));
-    CHECK(g.may_send_lean(false) == (field == &Geometry::lean_blocks));
-    g.*field = 65;
-    CHECK_THAT(fault_of(g), Catch::Contains("lean_blocks is 65"));
-    g.*field = 64;
-    g.tile = 32;
-    CHECK_THAT(fault_of(g), Catch::Contains("the lean transport has tiles of 64"));
-    g.tile = kBlockIds;
-    g.lean_blocks = g.offered_lean_blocks = 64;
-    CHECK_THAT(fault_of(g), Catch::Contains("one of them is 0"));
+    for (const std::uint32_t tile : {0U, 2U, 32U, 63U, 65U, 128U}) {
+        g.tile = tile;
+        CHECK(fault_of(g) == "tile is " + std::to_string(tile) + ", allowed are 1 and 64");
+    }
+    for (const std::uint32_t tile : {1U, kBlockIds}) {
+        g.tile = tile;
+        CHECK(fault_of(g).empty());
+    }
 }
 
-TEST_CASE("what is offered takes a quarter of each rank's blocks at the most") {
-    struct Case {
-        std::uint32_t vocab, tp, tile, offered;
-    };
-    const auto [vocab, tp, tile, offered] = GENERATE(
-        Case{151936, 1, 64, 128}, Case{151936, 4, 64, 128}, Case{151936, 8, 64, 64}, Case{32000, 1, 64, 64},
-        Case{32000, 2, 64, 32}, Case{32000, 4, 64, 0}, Case{1000, 1, 64, 0}, Case{151936, 1, 128, 0});
+TEST_CASE("the transport lean has limits of its own, and nothing that needs whole rows") {
     Geometry g = sound_geometry();
-    g.vocab = vocab;
-    g.tp = tp;
-    g.tile = tile;
-    fill_even_shards(g);
-    CAPTURE(vocab, tp, tile);
-    CHECK(offered_lean_blocks_of(g) == offered);
-    g.offered_lean_blocks = offered;
+    g.tile = kBlockIds;
+    CHECK_FALSE(g.is_lean());
+    g.lean_blocks = 64;
+    CHECK(g.is_lean());
     CHECK(fault_of(g).empty());
-    Geometry rows = g;
-    rows.offered_lean_blocks = 0;
-    CHECK(5 * layout_of(g).total_bytes < 7 * layout_of(rows).total_bytes);
-    // One rank that holds next to nothing has no blocks to choose from.
-    if (tp == 1) return;
-    g.shards[0].count -= 1;
-    g.shards[tp - 1].first_id = g.vocab - 1;
-    g.shards[tp - 1].count = 1;
-    CHECK(offered_lean_blocks_of(g) == 0);
+    SECTION("its room is a multiple of the granule") {
+        g.lean_blocks = 65;
+        CHECK_THAT(fault_of(g), Catch::Contains("lean_blocks is 65"));
+    }
+    SECTION("its room has an end") {
+        g.lean_blocks = kMostLeanBlocks + kLeanGranule;
+        CHECK_THAT(fault_of(g), Catch::Contains("lean_blocks is 1056"));
+    }
+    SECTION("its tiles have 64 ids") {
+        g.tile = 1;
+        CHECK_THAT(fault_of(g), Catch::Contains("the transport lean has tiles of 64"));
+    }
+    SECTION("it has no hotness order") {
+        g.has_order = 1;
+        CHECK_THAT(fault_of(g), Catch::Contains("hotness order"));
+    }
+    SECTION("it has no summaries") {
+        g.has_summaries = 1;
+        CHECK_THAT(fault_of(g), Catch::Contains("summaries"));
+    }
 }

@@ -52,12 +52,12 @@ std::vector<Region> parts_of_lean_rank(const Geometry& g, std::uint32_t rank) {
     const std::uint64_t columns = g.max_batch;
     const std::uint64_t blocks = g.shards[rank].blocks();
     REQUIRE(l.maxima_stride >= blocks * element_bytes(g.dtype));
-    REQUIRE(l.blocks_stride >= g.lean_room() * sizeof(std::uint16_t));
+    REQUIRE(l.blocks_stride >= g.lean_blocks * sizeof(std::uint16_t));
     REQUIRE(blocks <= 0x10000);
     return {{"heads", l.heads, columns * sizeof(LeanHead), 64},
             {"maxima", l.maxima, columns * l.maxima_stride, 64},
             {"blocks", l.blocks, columns * l.blocks_stride, 64},
-            {"elements", l.elements, columns * g.lean_room() * kBlockIds * element_bytes(g.dtype), 64}};
+            {"elements", l.elements, columns * g.lean_blocks * kBlockIds * element_bytes(g.dtype), 64}};
 }
 
 std::vector<Region> parts_of_wish(const Geometry& g) {
@@ -132,7 +132,7 @@ void require_sound(const Geometry& g, const SegmentLayout& l, bool ours = true) 
     require(parts_of_sequence(g, l), l.sequence_stride);
     require(parts_of_decision_slot(g, l), l.decision_stride);
     require(parts_of_logits_slot(g, l), l.logits_stride);
-    if (g.lean_room() > 0) {
+    if (g.lean_blocks > 0) {
         for (std::uint32_t rank = 0; rank < g.tp; ++rank)
             require(parts_of_lean_rank(g, rank), l.lean_rank_stride);
         require(parts_of_wish(g), l.wish_stride);

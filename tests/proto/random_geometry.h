@@ -20,7 +20,6 @@ class RandomGeometry {
         g.max_batch = between(1, kMaxBatch);
         g.slots = between(1, kMaxSlots);
         g.dtype = static_cast<Dtype>(between(0, 2));
-        g.tile = between(2, kMaxTile);
         g.max_sequences = between(1, kMaxSequences);
         g.max_length = between(2, kMaxLength);
         g.max_bias = between(0, kMaxBias);
@@ -30,11 +29,14 @@ class RandomGeometry {
         g.has_order = between(0, 1);
         g.has_summaries = between(0, 1);
         cut_shards(g);
-        // Of all sessions a quarter is lean, or offers that, with tiles of its own.
+        // A rank of a million ids has too many tiles of one.
+        const RankShard& last = g.shards[g.tp - 1];
+        g.tile = last.first_id + last.count < kMaxVocab / 2 && between(0, 1) == 0 ? 1 : kBlockIds;
+        // Of all sessions a quarter is lean.
         if (between(0, 3) == 0) {
             g.tile = kBlockIds;
-            auto& room = between(0, 1) == 0 ? g.lean_blocks : g.offered_lean_blocks;
-            room = kLeanGranule * between(1, kMostLeanBlocks / kLeanGranule);
+            g.has_order = g.has_summaries = 0;
+            g.lean_blocks = kLeanGranule * between(1, kMostLeanBlocks / kLeanGranule);
         }
         return g;
     }

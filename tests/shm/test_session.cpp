@@ -31,7 +31,7 @@ proto::Geometry small_geometry() {
     g.max_batch = 8;
     g.slots = 3;
     g.dtype = proto::Dtype::fp32;
-    g.tile = 4;
+    g.tile = 1;
     g.max_sequences = 8;
     g.max_length = 32;
     g.max_bias = 4;

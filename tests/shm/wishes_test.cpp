@@ -29,14 +29,8 @@ proto::Geometry lean_geometry() {
     return geometry;
 }
 
-proto::Geometry offering_geometry() {
-    proto::Geometry geometry = lean_geometry();
-    std::swap(geometry.lean_blocks, geometry.offered_lean_blocks);
-    return geometry;
-}
-
 struct Stage {
-    explicit Stage(const proto::Geometry& geometry = lean_geometry()) : session(geometry) {}
+    Stage() : session(lean_geometry()) {}
 
     TestSession session;
     Wishes wishes{session.daemon(), kStep, kEpochs};
@@ -165,23 +159,4 @@ TEST_CASE("bits of which the writer died half-way are not believed, nor is an ea
     stage.answer(0);
     stage.answer(1);
     CHECK(stage.placed() == Bits{2, 0});
-}
-
-TEST_CASE("of a rank that sent rows nothing is awaited, for it has sent all") {
-    Stage stage(offering_geometry());
-    const shm::Segment& segment = stage.session.daemon();
-    const std::uint32_t slot = segment.slot_of(kStep);
-    const std::uint32_t lean = GENERATE(0U, 1U);
-    proto::ReadyWord word{0, proto::ReadyWord::tag_of(kStep), proto::ReadyWord::kLean};
-    segment.ready(slot, lean).word.store(word.pack());
-    word.tiles = segment.geometry().tiles(1 - lean);
-    segment.ready(slot, 1 - lean).word.store(word.pack());
-    for (int round = 0; round < 2; ++round) {
-        stage.wishes.ask(0, Bits{1, 2});
-        CHECK(stage.wishes.unanswered(0, 1 - lean) == 0);
-        CHECK(stage.wishes.awaited(0));
-        stage.answer(lean);
-        CHECK_FALSE(stage.wishes.awaited(0));
-        CHECK(stage.placed() == Bits{1, 2});
-    }
 }

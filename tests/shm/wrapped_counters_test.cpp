@@ -16,12 +16,12 @@ namespace {
 constexpr std::uint32_t kColumns = 2;
 constexpr std::uint64_t kClaimPeriod = std::uint64_t{1} << 32U;
 
-proto::Geometry lean_geometry() {
+proto::Geometry geometry_of(bool lean) {
     proto::Geometry geometry = small_geometry();
     geometry.vocab = 2 * 64 * 64;
     geometry.slots = 2;
     geometry.tile = proto::kBlockIds;
-    geometry.lean_blocks = proto::kLeanGranule;
+    geometry.lean_blocks = lean ? proto::kLeanGranule : 0;
     proto::fill_even_shards(geometry);
     return geometry;
 }
@@ -33,14 +33,16 @@ struct Processes {
           client(SchedulePublisher::attach(segment).value()),
           writers{LogitsPublisher::attach(segment, 0).value(), LogitsPublisher::attach(segment, 1).value()} {}
 
+    bool lean() const { return segment.geometry().is_lean(); }
     std::uint64_t publish() {
         const std::uint64_t step = client.next_to_publish();
-        return client.publish(columns_of(step, kColumns), proto::kRandomsSupplied).value();
+        return client.publish(columns_of(step, kColumns), lean() ? 0 : proto::kRandomsSupplied).value();
     }
     void send(std::uint64_t step) {
-        REQUIRE(writers[0].publish_randoms(step));
+        if (!lean()) REQUIRE(writers[0].publish_randoms(step));
         for (LogitsPublisher& writer : writers) {
-            REQUIRE(writer.publish_lean(step));
+            REQUIRE(writer.publish_all(step));
+            if (!lean()) continue;
             for (auto& stamp : segment.ready(segment.slot_of(step), writer.rank()).stamps)
                 stamp.store(lean_word(segment, step, writer.rank()).pack());
         }
@@ -63,7 +65,7 @@ struct Processes {
 TEST_CASE("what writers left in a slot 2^28 steps ago is not taken for the step's") {
     const std::uint64_t start =
         GENERATE(std::uint64_t{0}, std::uint64_t{6}, kTagPeriod - 2, kTagPeriod, kClaimPeriod - 2);
-    TestSession session(lean_geometry());
+    TestSession session(geometry_of(GENERATE(false, true)));
     testing::move_counters(session.daemon(), start);
     {
         Processes before(session);
@@ -71,7 +73,7 @@ TEST_CASE("what writers left in a slot 2^28 steps ago is not taken for the step'
         REQUIRE(step == start);
         before.send(step);
         for (const std::uint32_t rank : {0U, 1U}) REQUIRE(before.is_sent(step, rank));
-        REQUIRE(randoms_ready(before.segment, step));
+        REQUIRE(randoms_ready(before.segment, step) != before.lean());
         decide_rest(before.segment, step, kColumns, 1);
         before.client.take();
     }
@@ -85,11 +87,11 @@ TEST_CASE("what writers left in a slot 2^28 steps ago is not taken for the step'
     CHECK(after.writers[0].next_step() == step);
     after.send(step);
     for (const std::uint32_t rank : {0U, 1U}) CHECK(after.is_sent(step, rank));
-    CHECK(randoms_ready(after.segment, step));
+    CHECK(randoms_ready(after.segment, step) != after.lean());
 }
 
 TEST_CASE("no client and no writer has the epoch 0, which stands for none") {
-    TestSession session(lean_geometry());
+    TestSession session(geometry_of(true));
     session.daemon().header().client_epoch.store(0xFFFFFFFFU);
     session.daemon().header().writers[0].epoch.store(0xFFFFFFFFU);
     session.daemon().header().writers[1].epoch.store(0xFFFFU);
@@ -101,7 +103,7 @@ TEST_CASE("no client and no writer has the epoch 0, which stands for none") {
 
 TEST_CASE("steps go on over each number at which some word's step comes round") {
     const std::uint64_t start = GENERATE(kTagPeriod - 3, kClaimPeriod - 3, 16 * kClaimPeriod - 3);
-    TestSession session(lean_geometry());
+    TestSession session(geometry_of(GENERATE(false, true)));
     testing::move_counters(session.daemon(), start);
     Processes all(session);
     for (std::uint64_t step = start; step < start + 8; ++step) {
@@ -110,7 +112,7 @@ TEST_CASE("steps go on over each number at which some word's step comes round") 
         REQUIRE_FALSE(randoms_ready(all.segment, step));
         all.send(step);
         for (const std::uint32_t rank : {0U, 1U}) REQUIRE(slice_ready(all.segment, step, rank));
-        REQUIRE(randoms_ready(all.segment, step));
+        REQUIRE(randoms_ready(all.segment, step) != all.lean());
         REQUIRE(decide_rest(all.segment, step, kColumns, 1) == kColumns);
         REQUIRE(take_all(all.client, all.segment));
     }

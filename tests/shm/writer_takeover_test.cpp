@@ -88,7 +88,7 @@ TEST_CASE("a writer is refused a step that is not in flight, too many tiles and 
     CHECK(ahead.error().message.find("step 2 is not in flight: steps 0 to 2 (exclusive) are") == 0);
     const auto tiles = writer.value().publish(0, two.tiles + 1);
     REQUIRE_FALSE(tiles);
-    CHECK(tiles.error().message.find("rank 0 has 16 tiles, not 17") == 0);
+    CHECK(tiles.error().message.find("rank 0 has 64 tiles, not 65") == 0);
     const auto rank = LogitsPublisher::attach(two.segment, 2);
     REQUIRE_FALSE(rank);
     CHECK(rank.error().message.find("rank 2 does not exist: session engine-0 has ranks 0 to 1") == 0);

@@ -9,7 +9,7 @@
 namespace croupier::sim {
 namespace {
 
-// Small, and yet with every control, several ranks, and batches that change all the time.
+// Small, but with every control, several ranks, and batches that change constantly.
 SimOptions small_engine() {
     SimOptions options;
     options.vocab = 3001;
@@ -29,7 +29,7 @@ Report run(const SimOptions& options) {
     Report report = orchestrator.run();
     INFO(report.fault);
     INFO(report.first_mismatch);
-    CHECK(report.sound());
+    CHECK(report.passed());
     CHECK(report.verified > 0);
     CHECK(report.left_in_shm == 0);
     return report;
@@ -37,7 +37,7 @@ Report run(const SimOptions& options) {
 
 }  // namespace
 
-TEST_CASE("the streams are the same whatever samplers, threads, tiles and microbatches made them") {
+TEST_CASE("tokens do not depend on samplers, threads, tiles and microbatches") {
     SimOptions options = small_engine();
     const std::string streams = run(options).streams_digest;
     options.samplers = 4;
@@ -50,7 +50,7 @@ TEST_CASE("the streams are the same whatever samplers, threads, tiles and microb
     CHECK(run(options).streams_digest == streams);
 }
 
-TEST_CASE("a run that only measures says so, and what columns cost its daemon") {
+TEST_CASE("a run without verification reports that, and the cost of columns") {
     SimOptions options = small_engine();
     options.mix = SimMix::fixed;
     options.verification = Verification::never;
@@ -58,7 +58,7 @@ TEST_CASE("a run that only measures says so, and what columns cost its daemon") 
     Orchestrator orchestrator(options);
     const Report report = orchestrator.run();
     INFO(report.fault);
-    CHECK(report.sound());
+    CHECK(report.passed());
     CHECK(report.verified == 0);
     CHECK(report.full_batches > 0);
     CHECK(report.full_batches <= report.steps);
@@ -69,7 +69,7 @@ TEST_CASE("a run that only measures says so, and what columns cost its daemon") 
     CHECK(report.daemon.supervisor_bytes > 0);
 }
 
-TEST_CASE("a sample is verified soon after serving, and tells how large it is") {
+TEST_CASE("a sampled verification ends soon after serving and reports its size") {
     SimOptions options;
     options.json = true;
     options.steps = 60;
@@ -78,7 +78,7 @@ TEST_CASE("a sample is verified soon after serving, and tells how large it is") 
     Orchestrator orchestrator(options);
     const Report report = orchestrator.run();
     INFO(report.fault);
-    CHECK(report.sound());
+    CHECK(report.passed());
     CHECK(report.unfinished == 0);
     CHECK(report.verified > 0);
     CHECK(report.verified <= report.tokens);
@@ -89,7 +89,7 @@ TEST_CASE("a sample is verified soon after serving, and tells how large it is") 
     CHECK((report.verified == report.tokens) == (text.find("--verify all") == std::string::npos));
 }
 
-TEST_CASE("the daemon takes as many samplers as it finds right") {
+TEST_CASE("with --samplers 0 the daemon chooses the number of samplers") {
     SimOptions options = small_engine();
     options.samplers = 0;
     options.steps = 10;
@@ -98,7 +98,7 @@ TEST_CASE("the daemon takes as many samplers as it finds right") {
     CHECK(report.daemon.samplers < std::max(2U, std::thread::hardware_concurrency()));
 }
 
-TEST_CASE("decisions that come over ZMQ and randoms that come in the ring make the same streams") {
+TEST_CASE("decisions over ZMQ and randoms from the ring give the same tokens") {
     SimOptions options = small_engine();
     const std::string streams = run(options).streams_digest;
     options.decisions_over_zmq = true;
@@ -106,14 +106,14 @@ TEST_CASE("decisions that come over ZMQ and randoms that come in the ring make t
     CHECK(run(options).streams_digest == streams);
 }
 
-TEST_CASE("another element type or vocabulary order is verified too") {
+TEST_CASE("other element types and vocabulary orders pass verification") {
     SimOptions options = small_engine();
     options.hotness_order = true;
     options.dtype = GENERATE(proto::Dtype::bf16, proto::Dtype::fp16, proto::Dtype::fp32);
     run(options);
 }
 
-TEST_CASE("requests that arrive over time make the streams of requests that come at once") {
+TEST_CASE("tokens do not depend on the arrival of requests") {
     SimOptions options = small_engine();
     const std::string streams = run(options).streams_digest;
     options.arrival_rate = 200.0;
@@ -121,7 +121,7 @@ TEST_CASE("requests that arrive over time make the streams of requests that come
     CHECK(run(options).streams_digest == streams);
 }
 
-TEST_CASE("the streams survive the SIGKILL of any part at any moment") {
+TEST_CASE("tokens stay the same if any process is killed at any moment") {
     SimOptions options = small_engine();
     const std::string streams = run(options).streams_digest;
     options.samplers = 2;
@@ -134,19 +134,19 @@ TEST_CASE("the streams survive the SIGKILL of any part at any moment") {
     CHECK(report.kills == options.kills);
 }
 
-TEST_CASE("a run that cannot be done in time says so and leaves nothing behind") {
+TEST_CASE("a run that times out reports that and leaves no files") {
     SimOptions options = small_engine();
     options.stage_ms = 2000.0;
     options.timeout_s = 1;
     Orchestrator orchestrator(options);
     Report report = orchestrator.run();
-    CHECK_FALSE(report.sound());
+    CHECK_FALSE(report.passed());
     CHECK(report.unfinished > 0);
     CHECK_THAT(report.fault, Catch::Contains("--timeout-s 1"));
     CHECK(report.left_in_shm == 0);
 }
 
-TEST_CASE("a daemon that is not there is told by its path") {
+TEST_CASE("the error for a missing daemon contains its path") {
     SimOptions options = small_engine();
     options.croupierd = "/nowhere/croupierd";
     CHECK_THROWS_WITH(Orchestrator(options), Catch::Contains("/nowhere/croupierd"));

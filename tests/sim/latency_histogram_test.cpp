@@ -11,7 +11,7 @@ TEST_CASE("an empty histogram has no latency") {
     CHECK(histogram->percentile_ns(0.99) == 0);
 }
 
-TEST_CASE("percentiles are at most 1.6 % above the truth, at every scale") {
+TEST_CASE("percentiles are at most 1.6 % too high at every scale") {
     for (std::uint64_t unit = 1; unit < 1'000'000'000'000ULL; unit *= 7) {
         const auto histogram = std::make_unique<LatencyHistogram>();
         for (std::uint64_t i = 1; i <= 1000; ++i) histogram->add(i * unit);
@@ -25,7 +25,7 @@ TEST_CASE("percentiles are at most 1.6 % above the truth, at every scale") {
     }
 }
 
-TEST_CASE("the longest latency that a clock can give has a place") {
+TEST_CASE("the largest possible latency has a bucket") {
     const auto histogram = std::make_unique<LatencyHistogram>();
     histogram->add(UINT64_MAX);
     CHECK(histogram->percentile_ns(0.5) == UINT64_MAX);

@@ -21,7 +21,7 @@ SimOptions few_requests() {
     return options;
 }
 
-// A request of the plan with room for at least `tokens`.
+// A request of the plan with at least `tokens` output tokens.
 std::uint32_t request_with_room(const RequestPlan& plan, std::uint32_t tokens) {
     for (std::uint32_t i = 0; i < plan.size(); ++i) {
         if (plan[i].params.max_tokens >= tokens) return i;
@@ -39,7 +39,7 @@ LedgerEntry entry_of(std::int32_t token, bool last = false) {
 
 }  // namespace
 
-TEST_CASE("the ledger takes each position once and in order") {
+TEST_CASE("the ledger accepts each position once and in order") {
     const RequestPlan plan(few_requests());
     Ledger ledger(plan);
     const std::uint32_t request = request_with_room(plan, 4);
@@ -53,12 +53,12 @@ TEST_CASE("the ledger takes each position once and in order") {
     CHECK(ledger.count(request) == 2);
 }
 
-TEST_CASE("the ledger remembers where a sequence was added again, whatever is delivered there") {
+TEST_CASE("the ledger records where a sequence was added again") {
     const RequestPlan plan(few_requests());
     Ledger ledger(plan);
     const std::uint32_t request = request_with_room(plan, 4);
     ledger.append(request, 0, entry_of(11));
-    // Twice, as when a scheduler dies before it has added the sequence.
+    // Called twice, as if a scheduler died before it added the sequence.
     ledger.note_added_again(request);
     ledger.note_added_again(request);
     ledger.append(request, 1, entry_of(12));
@@ -69,7 +69,7 @@ TEST_CASE("the ledger remembers where a sequence was added again, whatever is de
     CHECK(ledger.entry(request, 2).anew == 0);
 }
 
-TEST_CASE("progress counts the tokens that an early end saves") {
+TEST_CASE("progress counts tokens that an early end makes unnecessary") {
     const RequestPlan plan(few_requests());
     Ledger ledger(plan);
     for (std::uint32_t request = 0; request < plan.size(); ++request) {
@@ -80,7 +80,7 @@ TEST_CASE("progress counts the tokens that an early end saves") {
     CHECK(ledger.head().tokens == plan.size());
 }
 
-TEST_CASE("a recount finds what a killed scheduler did not add up") {
+TEST_CASE("a recount corrects the sums after a scheduler was killed") {
     const RequestPlan plan(few_requests());
     Ledger ledger(plan);
     const std::uint32_t request = request_with_room(plan, 2);
@@ -104,7 +104,7 @@ TEST_CASE("a request is verified by one verifier, and only once it has ended") {
     CHECK_FALSE(ledger.claim_for_verification(request));
 }
 
-TEST_CASE("the first fault is the one that is told") {
+TEST_CASE("only the first fault is reported") {
     const RequestPlan plan(few_requests());
     Ledger ledger(plan);
     CHECK(ledger.fault().empty());
@@ -113,7 +113,7 @@ TEST_CASE("the first fault is the one that is told") {
     CHECK(ledger.fault() == "the cause");
 }
 
-TEST_CASE("what a child appended outlives its SIGKILL") {
+TEST_CASE("entries survive a SIGKILL of the process that appended them") {
     const RequestPlan plan(few_requests());
     Ledger ledger(plan);
     const std::uint32_t request = request_with_room(plan, 2);
@@ -128,7 +128,7 @@ TEST_CASE("what a child appended outlives its SIGKILL") {
     CHECK(ledger.entry(request, 0).token == 42);
 }
 
-TEST_CASE("what a child throws is handed on, and it ends with an exit code") {
+TEST_CASE("a child passes on the message of an exception and exits with a code") {
     const RequestPlan plan(few_requests());
     Ledger ledger(plan);
     ChildProcess child = ChildProcess::run([] { throw std::runtime_error("no daemon"); },

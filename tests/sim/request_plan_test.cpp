@@ -37,7 +37,7 @@ bool is_rare(const Request& request) {
 
 }  // namespace
 
-TEST_CASE("a request does not depend on how much work or which engine surrounds it") {
+TEST_CASE("a request depends neither on the amount of work nor on the engine") {
     const SimOptions options = small_options();
     SimOptions other = options;
     other.steps = 100;
@@ -56,7 +56,7 @@ TEST_CASE("a request does not depend on how much work or which engine surrounds 
     }
 }
 
-TEST_CASE("the plan holds the work that was asked for and not a request more") {
+TEST_CASE("the plan has exactly as many requests as the work needs") {
     const SimOptions options = small_options();
     const RequestPlan plan(options);
     const std::uint64_t budget = std::uint64_t{options.steps} * options.batch;
@@ -84,7 +84,7 @@ TEST_CASE("the mixed requests exercise every control") {
     CHECK(share(plan, [](const Request& r) { return r.poisoned_at != kNeverPoisoned; }) > 0.0);
 }
 
-TEST_CASE("the demo and a daemon that runs already get no request that must end with an error") {
+TEST_CASE("the demo and running daemons get no requests that are intended to fail") {
     SimOptions options = small_options();
     const auto planned = [&] {
         return share(RequestPlan(options), [](const Request& r) { return r.may_fail(); });
@@ -97,8 +97,7 @@ TEST_CASE("the demo and a daemon that runs already get no request that must end 
     CHECK(planned() == 0.0);
 }
 
-TEST_CASE(
-    "the mixed requests exercise every rare control, and the lists fit the room that is opened for them") {
+TEST_CASE("the mixed requests exercise every rare control, and their lists fit the session's limits") {
     const RequestPlan plan(small_options());
     const auto some = [&](auto&& property) { return share(plan, property) > 0.0; };
     CHECK(share(plan, is_rare) == Approx(0.15).margin(0.06));
@@ -121,7 +120,7 @@ TEST_CASE(
     }));
 }
 
-TEST_CASE("prompts reach the longest that was asked for, and most are short") {
+TEST_CASE("most prompts are short, and some reach the maximum") {
     SimOptions options = small_options();
     options.steps = 20000;
     const RequestPlan plan(options);
@@ -135,7 +134,7 @@ TEST_CASE("prompts reach the longest that was asked for, and most are short") {
     CHECK(lengths[lengths.size() / 2] < 100);
 }
 
-TEST_CASE("a request ends at its EOS, at a stop id and at its last token, and not before") {
+TEST_CASE("a request ends at EOS, at a stop id or at its last token, and not before") {
     Request request;
     request.params.eos_token_id = 7;
     request.params.max_tokens = 3;

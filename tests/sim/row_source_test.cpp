@@ -32,7 +32,7 @@ std::vector<std::uint16_t> whole_row(const RowSource& rows, const SimOptions& op
 
 }  // namespace
 
-TEST_CASE("the ranks' parts of a row make up the whole row") {
+TEST_CASE("the ranks' parts of a row form the whole row") {
     const SimOptions options = small_options();
     const RequestPlan plan(options);
     const Vocabulary vocabulary = make_vocabulary(options, plan);
@@ -48,7 +48,7 @@ TEST_CASE("the ranks' parts of a row make up the whole row") {
     }
 }
 
-TEST_CASE("a row depends on request, position and previous token, and on nothing else") {
+TEST_CASE("a row depends only on request, position and previous token") {
     const SimOptions options = small_options();
     const RequestPlan plan(options);
     const Vocabulary vocabulary = make_vocabulary(options, plan);
@@ -61,7 +61,7 @@ TEST_CASE("a row depends on request, position and previous token, and on nothing
     CHECK(row != whole_row(rows, options, plan[2], 5, 17));
 }
 
-TEST_CASE("a poisoned position holds a NaN and no other position does") {
+TEST_CASE("only a poisoned position has a NaN") {
     const SimOptions options = small_options();
     const RequestPlan plan(options);
     const Vocabulary vocabulary = make_vocabulary(options, plan);
@@ -78,7 +78,7 @@ TEST_CASE("a poisoned position holds a NaN and no other position does") {
     CHECK(nans(3) == 0);
 }
 
-TEST_CASE("rows of a file lie by ids, whatever the hotness order") {
+TEST_CASE("rows of a file are ordered by id whatever the hotness order") {
     SimOptions options = small_options();
     options.hotness_order = true;
     options.logits =
@@ -95,7 +95,7 @@ TEST_CASE("rows of a file lie by ids, whatever the hotness order") {
     CHECK(row == codes);
 }
 
-TEST_CASE("a file that holds no whole rows is refused with both sizes") {
+TEST_CASE("a file without a whole number of rows is refused with both sizes") {
     SimOptions options = small_options();
     options.logits =
         (std::filesystem::temp_directory_path() / ("rows-" + std::to_string(::getpid()))).string();

@@ -1,4 +1,4 @@
-// Every program's command line: its help, and what it says of a word that it does not know.
+// Every program's command line: its help, and its messages for unknown words.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cctype>
@@ -15,7 +15,7 @@ namespace {
 using testing::Ended;
 using testing::Workplace;
 
-constexpr std::size_t kWidest = 100;
+constexpr std::size_t kWidest = 80;
 
 // "  status   What a daemon does" below "Subcommands:"
 std::vector<std::string> commands_in(const std::string& help) {
@@ -43,7 +43,7 @@ void check_lines(const std::string& help, std::size_t widest) {
     }
 }
 
-// The help of a command and of all below it; the number of commands.
+// Checks the help of a command and of its subcommands. Returns the number of commands.
 std::size_t check_help(const Workplace& place, const std::string& program, const std::string& command) {
     const Ended shown = place.run(command + " --help", "", program);
     INFO(program << " " << command << "\n" << shown.output);
@@ -72,11 +72,11 @@ Ended refused(const Workplace& place, const std::string& arguments, const std::s
 
 }  // namespace
 
-TEST_CASE("every command's help fits 100 columns, has no control bytes and examples of its own") {
+TEST_CASE("every command's help fits 80 columns and has no control bytes; examples are its own") {
     const Workplace place;
     CHECK(check_help(place, "croupier", "") > 20);
     CHECK(check_help(place, "croupierd", "") == 1);
-    for (const char* command : {"cleanup", "hotset", "ping", "stat", "sim", "status"})
+    for (const char* command : {"bench", "bench ipc", "cleanup", "hotset", "ping", "stat", "sim", "status"})
         CHECK(place.run(std::string(command) + " --help").output.find("Examples:\n") != std::string::npos);
 }
 
@@ -93,7 +93,7 @@ TEST_CASE("help is as wide as the terminal") {
     }
 }
 
-TEST_CASE("help, help COMMAND and a command that lacks its command print help") {
+TEST_CASE("help, help COMMAND and a command without its subcommand print help") {
     const Workplace place;
     const std::string help = place.run("--help").output;
     for (const char* words : {"", "help"}) {
@@ -110,7 +110,7 @@ TEST_CASE("help, help COMMAND and a command that lacks its command print help") 
     CHECK(place.run("status --help").output.find("Usage: croupier status ") != std::string::npos);
 }
 
-TEST_CASE("a word that no command knows is answered with the nearest one") {
+TEST_CASE("an unknown word is answered with the nearest known one") {
     const Workplace place;
     const auto says = [&](const std::string& arguments, const std::string& what,
                           const std::string& program = "croupier") {
@@ -137,11 +137,11 @@ TEST_CASE("a word that no command knows is answered with the nearest one") {
     says("--confg x",
          "croupierd: no option '--confg'; did you mean '--config'? 'croupierd --help' lists the options",
          "croupierd");
-    // The supervisor's own options are no advice.
+    // Internal options of the supervisor are never suggested.
     CHECK(refused(place, "--supervisr 3", "croupierd").output.find("did you mean") == std::string::npos);
 }
 
-TEST_CASE("an option that takes a name shows the names, and lists them where it is given another value") {
+TEST_CASE("an option with named values lists them in its help and in its error") {
     const Workplace place;
     const std::string help = place.run("sim --help").output;
     for (const char* names :
@@ -152,7 +152,7 @@ TEST_CASE("an option that takes a name shows the names, and lists them where it 
     }
     CHECK(help.find("[default rows]") != std::string::npos);
     CHECK(help.find("[1 to 4096; default 64]") != std::string::npos);
-    // The number that stands for a name is none of the names.
+    // The number behind a name is not accepted as a value.
     for (const char* wrong : {"nonsense", "3", "\x03"}) {
         const Ended ended = refused(place, std::string("sim --transport '") + wrong + "'");
         CHECK(ended.output == "croupier sim: --transport: it is " + std::string(wrong) +

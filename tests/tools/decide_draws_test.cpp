@@ -71,7 +71,7 @@ void check_same_logprobs(const Json& one, const Json& other) {
     }
 }
 
-// The instruction sets of this machine, as the error for one that none has tells them.
+// The instruction sets of this machine, taken from the error for an unknown one.
 std::vector<std::string> targets_here(Asker& ask) {
     const std::string said = ask.error(R"({"logits":[1],"target":"none"})");
     std::vector<std::string> names(1);
@@ -87,7 +87,7 @@ std::vector<std::string> targets_here(Asker& ask) {
 
 }  // namespace
 
-TEST_CASE("decide: the fast code answers what the reference does, on every instruction set") {
+TEST_CASE("decide: the fast code agrees with the reference on every instruction set") {
     Asker ask;
     const auto targets = targets_here(ask);
     REQUIRE_FALSE(targets.front().empty());
@@ -125,7 +125,7 @@ TEST_CASE("decide: the support's probabilities sum to one, and each draw is in i
     }
 }
 
-TEST_CASE("decide: draws are those of consecutive positions") {
+TEST_CASE("decide: several draws have consecutive positions") {
     Asker ask;
     for (const Json& params : many_params()) {
         Json request = full_request(params, 5);
@@ -139,7 +139,7 @@ TEST_CASE("decide: draws are those of consecutive positions") {
     }
 }
 
-TEST_CASE("decide: a position alone has the randoms of a history of that length") {
+TEST_CASE("decide: a position alone has the same randoms as a history of that length") {
     Asker ask;
     const std::vector<Json> kinds = {Json::object(),    {{"top_p", 0.9}},
                                      {{"rng", "shvs"}}, {{"rng", "sglang"}},
@@ -199,13 +199,13 @@ TEST_CASE("decide: child i of n draws with seed + i as other engines do") {
     }
 }
 
-TEST_CASE("decide: a request with a hot set draws by it, as a sequence that is admitted with one") {
+TEST_CASE("decide: a request with a hot set draws like a sequence that is admitted with it") {
     Asker ask;
     const Json request = with(full_request(Json::object(), 12), "hot", 64);
     CHECK(ask(request) == ask(with(request, "params", {{"rng", "shvs"}})));
 }
 
-TEST_CASE("decide: the draws' frequencies are the support's probabilities") {
+TEST_CASE("decide: frequencies of draws match the support's probabilities") {
     Asker ask;
     constexpr int kDraws = 200'000;
     const Json answer =
@@ -220,7 +220,7 @@ TEST_CASE("decide: the draws' frequencies are the support's probabilities") {
     CHECK(chi_square < 18.47);  // 4 degrees of freedom, p = 0.001
 }
 
-TEST_CASE("decide: a mask's words may be signed, and forbid what their zeros say") {
+TEST_CASE("decide: a mask's words may be signed, and zero bits exclude ids") {
     Asker ask;
     Json request = {{"logits", random_logits(70, 2)}, {"support", true}, {"mask", {-2147483648, 1, 32}}};
     Json answer = ask(request);

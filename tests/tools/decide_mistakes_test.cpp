@@ -26,7 +26,7 @@ void check_all(const std::vector<Mistake>& mistakes) {
 
 }  // namespace
 
-TEST_CASE("decide: a line that is no request is answered with its number and what is wrong") {
+TEST_CASE("decide: an invalid line is answered with its number and the error") {
     Asker ask;
     const std::vector<std::string> lines = {"nonsense",
                                             "{",
@@ -46,7 +46,7 @@ TEST_CASE("decide: a line that is no request is answered with its number and wha
     CHECK(ask.token({{"logits", {1, 9}}, {"params", {{"temperature", 0}}}}) == 1);
 }
 
-TEST_CASE("decide: an unknown key is named with the nearest known one") {
+TEST_CASE("decide: the error for an unknown key suggests the nearest known one") {
     check_all({
         {R"({"logits":[1,2],"sed":3})", "unknown key 'sed'; did you mean 'seed'?"},
         {R"({"logits":[1,2],"params":{"temprature":1}})", "'params.temprature'; did you mean 'temperature'?"},
@@ -57,7 +57,7 @@ TEST_CASE("decide: an unknown key is named with the nearest known one") {
     });
 }
 
-TEST_CASE("decide: a value of the wrong type is named with what is allowed") {
+TEST_CASE("decide: the error for a value of the wrong type says what is allowed") {
     check_all({
         {R"({})", "either logits"},
         {R"({"logits":[1],"row":{}})", "either logits"},
@@ -67,8 +67,8 @@ TEST_CASE("decide: a value of the wrong type is named with what is allowed") {
         {R"({"logits":[1,"much"]})",
          "logits[1] is \"much\"; allowed: a number, \"nan\", \"inf\" or \"-inf\""},
         {R"({"logits":[1],"dtype":"fp8"})", "dtype is \"fp8\"; allowed: one of bf16, fp16, fp32"},
-        {R"({"logits":[1],"tile":0})", "tile is 0; allowed: a whole number from 1 to 1024"},
-        {R"({"logits":[1],"tile":1025})", "tile is 1025"},
+        {R"({"logits":[1],"tile":0})", "tile is 0; allowed: a whole number from 1 to 64"},
+        {R"({"logits":[1],"tile":63})", "tile is 63; allowed: 1 or 64"},
         {R"({"logits":[1,2],"ranks":3})", "ranks is 3; allowed: a whole number from 1 to 2"},
         {R"({"logits":[1],"params":[]})", "params is a list of 0; allowed: an object"},
         {R"({"logits":[1],"params":{"top_k":1.5}})", "params.top_k is 1.5"},
@@ -128,7 +128,7 @@ TEST_CASE("decide: a value of the wrong type is named with what is allowed") {
     });
 }
 
-TEST_CASE("decide: what the sampler refuses is named with the id, the value or the logit that is wrong") {
+TEST_CASE("decide: a refusal by the sampler names the wrong id, value or logit") {
     for (const std::string impl : {R"("impl":"fast")", R"("impl":"reference")"}) {
         const auto line = [&impl](const std::string& rest) { return "{" + impl + "," + rest + "}"; };
         Asker ask;

@@ -65,7 +65,7 @@ TEST_CASE("decide: a parameter outside its range is refused by its own name") {
     CHECK_THAT(ask.error(with(request(kRow, {}), "logprobs", 1025).dump()), Contains("logprobs is 1025"));
 }
 
-TEST_CASE("decide: each filter leaves what it should") {
+TEST_CASE("decide: each filter keeps the right tokens") {
     const std::vector<std::pair<Json, std::vector<std::int32_t>>> kept = {
         {{{"top_k", 3}}, {1, 2, 3}},
         {{{"top_p", 0.7}}, {1, 2}},
@@ -89,7 +89,7 @@ TEST_CASE("decide: each filter leaves what it should") {
     }
 }
 
-TEST_CASE("decide: penalties, DRY and multi-token bad words look at the history") {
+TEST_CASE("decide: penalties, DRY and multi-token bad words depend on the history") {
     Asker ask;
     const auto greedy = [&](Json params, const Json& prompt, const Json& output) {
         params["temperature"] = 0;
@@ -111,7 +111,7 @@ TEST_CASE("decide: penalties, DRY and multi-token bad words look at the history"
     CHECK(greedy({{"dry_multiplier", 5}, {"dry_penalty_last_n", 4}}, repeat, none) == 1);
 }
 
-TEST_CASE("decide: a decision that ends the sequence says by what") {
+TEST_CASE("decide: a decision that ends the sequence names the reason") {
     Asker ask;
     const auto flags = [&](Json params) {
         params["temperature"] = 0;
@@ -127,7 +127,7 @@ TEST_CASE("decide: a decision that ends the sequence says by what") {
     CHECK(flags({{"max_tokens", 2}}) == Json{"greedy"});
 }
 
-TEST_CASE("decide: a name of llama.cpp's stands for the same step") {
+TEST_CASE("decide: llama.cpp's names of steps are accepted") {
     Asker ask;
     const Json ours = {{"order", {"typical_p"}}, {"typical_p", 0.4}};
     const Json theirs = {{"order", {"typ_p"}}, {"typical_p", 0.4}};
@@ -145,7 +145,7 @@ TEST_CASE("decide: the randoms of another engine choose other tokens of the same
     CHECK(ask(with(ours, "params", {{"temperature", 3}})) == ask(ours));
 }
 
-TEST_CASE("decide: log-probs are the row's, or the distribution's that was drawn from") {
+TEST_CASE("decide: log-probs are those of the row or of the distribution of the draw") {
     Asker ask;
     Json raw = {{"logits", {0, 0, 0, 0}}, {"params", {{"top_k", 2}}}, {"logprobs", 1}};
     CHECK(ask(raw).at("logprobs").at(1).at(1).get<double>() == Approx(std::log(0.25)).margin(4e-6));
@@ -156,7 +156,7 @@ TEST_CASE("decide: log-probs are the row's, or the distribution's that was drawn
     CHECK_FALSE(ask(raw).contains("logprobs"));
 }
 
-TEST_CASE("decide: the log-prob of no best token is the drawn token's own") {
+TEST_CASE("decide: log-probs without best tokens contain only the drawn token") {
     Asker ask;
     for (const char* impl : {"fast", "reference"}) {
         for (const char* mode : {"raw", "processed"}) {
@@ -177,7 +177,7 @@ TEST_CASE("decide: the log-prob of no best token is the drawn token's own") {
     for (const Json& child : children) CHECK(child.at("logprobs").at(0).at(0) == child.at("tokens").at(0));
 }
 
-TEST_CASE("decide: mirostat and adaptive-p answer what the next decision needs, and go on from it") {
+TEST_CASE("decide: mirostat and adaptive-p return feedback for the next decision") {
     Asker ask;
     for (const Json& params :
          {Json{{"mirostat", 1}}, Json{{"mirostat", 2}}, Json{{"adaptive_target", 0.3}}}) {

@@ -19,7 +19,7 @@ struct Ended {
     std::string text;
 };
 
-// The tool that lies beside this binary, run by a shell.
+// Runs the program in this binary's folder by a shell.
 Ended croupier(const std::string& before, const std::string& arguments) {
     const auto here = std::filesystem::read_symlink("/proc/self/exe").parent_path();
     std::FILE* pipe = ::popen((before + "'" + (here / "croupier").string() + "' " + arguments).c_str(), "r");
@@ -50,7 +50,7 @@ class TemporaryFile {
 
 }  // namespace
 
-TEST_CASE("croupier decide answers each line of its input with one, blank lines excepted") {
+TEST_CASE("croupier decide answers each input line with one line, and skips blank lines") {
     const std::string lines = R"(printf '%s\n' '{"logits":[1,5],"params":{"temperature":0}}' '' 'oops' )"
                               R"('{"logits":[5,1],"params":{"temperature":0}}' | )";
     const Ended ended = croupier(lines, "decide");
@@ -66,14 +66,14 @@ TEST_CASE("croupier decide answers each line of its input with one, blank lines 
     CHECK_FALSE(std::getline(answers, line));
 }
 
-TEST_CASE("croupier decide reads files, and fails for one that it cannot read") {
+TEST_CASE("croupier decide reads files and fails if one cannot be read") {
     const TemporaryFile requests(".jsonl", R"({"logits":[1,5],"params":{"temperature":0}})");
     CHECK(croupier("", "decide '" + requests.path() + "'").text ==
           "{\"tokens\":[1],\"flags\":[\"greedy\"]}\n");
     CHECK(croupier("", "decide /nowhere 2>/dev/null").status == 1);
 }
 
-TEST_CASE("croupier explain tells a person and a program why") {
+TEST_CASE("croupier explain prints text and JSON") {
     const std::string request = R"(echo '{"logits":[1,5,4],"params":{"top_k":2},"seed":3}' | )";
     const TemporaryFile page(".html");
     const Ended text = croupier(request, "explain --html '" + page.path() + "'");

@@ -63,7 +63,7 @@ Json logits_of(const std::vector<std::uint16_t>& elements, std::size_t from, std
 
 }  // namespace
 
-TEST_CASE("decide: every element of 16 bits is its own value's encoding") {
+TEST_CASE("decide: every 16-bit element survives a round trip") {
     for (const Dtype dtype : {Dtype::bf16, Dtype::fp16}) {
         for (std::uint32_t bits = 0; bits < 0x10000U; ++bits) {
             const double value = decode(bits, dtype);
@@ -77,7 +77,7 @@ TEST_CASE("decide: every element of 16 bits is its own value's encoding") {
     }
 }
 
-TEST_CASE("decide: numbers between two elements go to the nearest, and in the middle to the even one") {
+TEST_CASE("decide: numbers are rounded to the nearest element, ties to even") {
     for (const Dtype dtype : {Dtype::bf16, Dtype::fp16}) {
         for (std::uint32_t below = 0; below + 1 < infinity_of(dtype); ++below) {
             const double middle = (decode(below, dtype) + decode(below + 1, dtype)) / 2;
@@ -92,7 +92,7 @@ TEST_CASE("decide: numbers between two elements go to the nearest, and in the mi
     CHECK(encode(65520.0, Dtype::fp16) == 0x7C00U);
 }
 
-TEST_CASE("decide: elements of 32 bits round as the processor's floats do") {
+TEST_CASE("decide: 32-bit elements are rounded like the processor's floats") {
     std::mt19937 random(11);
     for (int i = 0; i < 200'000; ++i) {
         const auto bits = static_cast<std::uint32_t>(random());
@@ -108,7 +108,7 @@ TEST_CASE("decide: elements of 32 bits round as the processor's floats do") {
     }
 }
 
-TEST_CASE("decide: a row of a file is decided as its numbers are") {
+TEST_CASE("decide: a row from a file gives the same decision as its numbers") {
     constexpr std::uint32_t kVocab = 777;
     const auto elements = random_bf16(std::size_t{kVocab} * 3);
     const RowFile file(elements);
@@ -124,24 +124,24 @@ TEST_CASE("decide: a row of a file is decided as its numbers are") {
     }
 }
 
-TEST_CASE("decide: a row that a file does not hold is named with what it holds") {
+TEST_CASE("decide: the error for a missing row says what the file contains") {
     const RowFile file(random_bf16(30));
     Asker ask;
     CHECK_THAT(ask.error(file.request(10, 3).dump()),
                Contains("has 3 rows; row.index is 3; allowed: 0 to 2"));
     CHECK_THAT(ask.error(file.request(7, 0).dump()),
-               Contains("has 60 bytes, which is no whole number of rows"));
+               Contains("has 60 bytes, which is not a whole number of rows"));
     Json missing = file.request(10, 0);
     missing["row"]["file"] = "/nowhere/rows";
     CHECK_THAT(ask.error(missing.dump()), Contains("'/nowhere/rows': No such file"));
     missing["row"]["file"] = "/";
-    CHECK_THAT(ask.error(missing.dump()), Contains("no regular file"));
+    CHECK_THAT(ask.error(missing.dump()), Contains("not a regular file"));
     missing["row"].erase("vocab");
     CHECK_THAT(ask.error(missing.dump()), Contains("row.vocab is missing"));
     CHECK_THAT(ask.error(with(file.request(10, 0), "dtype", "bf16").dump()), Contains("row.dtype"));
 }
 
-TEST_CASE("decide: a file that was cut between two requests is read anew") {
+TEST_CASE("decide: a file that was truncated between two requests is mapped again") {
     const RowFile file(random_bf16(30'000));
     Asker ask;
     REQUIRE(ask(file.request(10'000, 2)).contains("tokens"));
@@ -156,7 +156,7 @@ Json without_last_bits(Json answer) {
     return answer;
 }
 
-// Ranks of whole blocks: a draw from all proposes by blocks (docs/decisions/0006).
+// Ranks of whole blocks, because unfiltered draws make proposals by blocks (docs/decisions/0006).
 TEST_CASE("decide: tiles and ranks do not change an answer") {
     const auto elements = random_bf16(64 * 3 * 8);
     const Json logits = logits_of(elements, 0, elements.size());

@@ -21,7 +21,7 @@ Explained explained(const Json& request) {
     return explain_case(read_case(request, files), decider);
 }
 
-// Every tag that is opened is closed, in its turn, and no text holds a bare ampersand.
+// Checks that tags are balanced and that no text has a bare ampersand.
 bool well_formed(const std::string& page) {
     std::vector<std::string> open;
     for (std::size_t at = page.find('<'); at != std::string::npos; at = page.find('<', at + 1)) {
@@ -60,7 +60,7 @@ Json request(const Json& params, std::uint64_t seed) {
 
 }  // namespace
 
-TEST_CASE("explain: the token is the one that decide answers, and what chose it is said") {
+TEST_CASE("explain: gives the same token as decide, and how it was chosen") {
     RowFiles files;
     Decider decider;
     for (const Json& params : kinds()) {
@@ -80,7 +80,7 @@ TEST_CASE("explain: the token is the one that decide answers, and what chose it 
     }
 }
 
-TEST_CASE("explain: the shares before are the row's and sum to one") {
+TEST_CASE("explain: the original probabilities sum to one") {
     const Explained account =
         explained({{"logits", {1, 2, 3, "-inf"}}, {"params", {{"top_k", 3}, {"temperature", 9}}}});
     double before = 0.0;
@@ -89,7 +89,7 @@ TEST_CASE("explain: the shares before are the row's and sum to one") {
     CHECK(account.top[0].before == Approx(0.66524096));
 }
 
-TEST_CASE("explain: the picture for a terminal marks the drawn token and keeps to its style") {
+TEST_CASE("explain: the terminal output marks the drawn token and follows the style") {
     const Explained account = explained(request({{"top_k", 30}, {"temperature", 2}}, 4));
     const std::string token = std::to_string(account.outcome.decision.token);
     const std::string plain = to_terminal(account, {});
@@ -101,7 +101,7 @@ TEST_CASE("explain: the picture for a terminal marks the drawn token and keeps t
     CHECK_THAT(coloured, Contains("\033[32m>") && Contains("█"));
 }
 
-TEST_CASE("explain: a token of the history or with a bias says so") {
+TEST_CASE("explain: tokens of the history and with a bias are marked") {
     Json asked = request({{"logit_bias", {{"5", 9.5}}}}, 1);
     asked["prompt"] = {5, 5, 3};
     const Explained account = explained(asked);
@@ -110,7 +110,7 @@ TEST_CASE("explain: a token of the history or with a bias says so") {
     CHECK_THAT(to_page(account), Contains("(2 in the prompt, 1 in the output, bias +9.5)"));
 }
 
-TEST_CASE("explain: the page is well-formed, refers to nothing outside, and marks the drawn token") {
+TEST_CASE("explain: the page is well-formed and self-contained, and marks the drawn token") {
     for (const Json& params : kinds()) {
         INFO(params.dump());
         const Explained account = explained(request(params, 8));
@@ -125,7 +125,7 @@ TEST_CASE("explain: the page is well-formed, refers to nothing outside, and mark
     }
 }
 
-TEST_CASE("explain: the page shows what was cut, and the token that won where it stands") {
+TEST_CASE("explain: the page shows cut tokens and the position of the winner") {
     const Explained account = explained(request({{"top_k", 3}}, 8));
     REQUIRE(account.cut.size() == 10);
     for (const TokenShare& each : account.cut) {
@@ -141,8 +141,7 @@ TEST_CASE("explain: the page shows what was cut, and the token that won where it
     CHECK(explained(request(Json::object(), 8)).cut.empty());
 }
 
-TEST_CASE(
-    "explain: the account as an object has the steps in their order and the path of the daemon's code") {
+TEST_CASE("explain: the JSON output has the steps in order and the path of the daemon's code") {
     const OrderedJson object =
         to_json(explained(request({{"top_k", 30}, {"top_p", 0.9}, {"temperature", 2}}, 4)));
     std::vector<std::string> steps;
@@ -152,13 +151,13 @@ TEST_CASE(
     CHECK_THAT(object.at("chosen_by").get<std::string>(), Contains("the race"));
 }
 
-TEST_CASE("explain: a request that cannot be decided is refused with the reason") {
+TEST_CASE("explain: a request without a decision is refused with the reason") {
     CHECK_THROWS_WITH(explained({{"logits", {1, "nan"}}}), Contains("the logit of id 1 is NaN"));
 }
 
-TEST_CASE("explain: tokens have texts where a tokenizer is given, and no text acts on what shows it") {
+TEST_CASE("explain: a tokenizer gives tokens texts, which are escaped for display") {
     const testing::Workplace place;
-    // Of the likeliest tokens.
+    // The most likely tokens.
     place.write(
         "tokenizer.json",
         R"({"decoder": {"type": "Metaspace"}, "model": {"vocab": {"</code><script>alert(1)</script>": 1,
@@ -193,23 +192,23 @@ TEST_CASE("explain: tokens have texts where a tokenizer is given, and no text ac
                       Contains("has the id 33, and the vocabulary has 2 ids"));
 }
 
-TEST_CASE("explain: an answer of a daemon's is compared, and said to be another's where it is") {
+TEST_CASE("explain: a daemon's decision is compared with the reference") {
     Json asked = request({{"top_k", 3}}, 4);
     const Explained own = explained(asked);
     CHECK(agreement_in_words(own).empty());
     const std::int32_t token = own.outcome.decision.token;
     asked["decided"] = {{"step", 12}, {"token", token}, {"path", "head"}};
     CHECK_THAT(to_terminal(explained(asked), {}),
-               Contains("in step 12 it decided the same token, by the path 'head'"));
+               Contains("in step 12 it decided the same token, by path 'head'"));
     asked["decided"]["token"] = token + 1;
     const Explained other = explained(asked);
     CHECK_THAT(to_terminal(other, {}),
-               Contains("in step 12 it decided ANOTHER token, " + std::to_string(token + 1)));
+               Contains("in step 12 it decided a DIFFERENT token, " + std::to_string(token + 1)));
     CHECK_THAT(to_page(other), Contains("please report this"));
     CHECK(to_json(other).at("decided").at("token") == token + 1);
 }
 
-TEST_CASE("explain: a request of a file, of standard input and with a tokenizer, as a person asks") {
+TEST_CASE("explain: reads requests from a file and from standard input, and a tokenizer") {
     const testing::Workplace place;
     place.write("request.json", R"({"logits": [1, 3, 2], "params": {"temperature": 0}})");
     place.write("tokenizer.json", R"({"model": {"vocab": {"no": 0, "yes": 1}}})");

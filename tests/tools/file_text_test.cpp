@@ -7,7 +7,7 @@
 
 namespace croupier::testing {
 
-TEST_CASE("a file's text is all of its bytes; of what cannot be read there is none") {
+TEST_CASE("text_of returns all bytes of a file, or nothing if it cannot be read") {
     const Workplace place;
     const std::string bytes("one\r\n\0two\n\n", 11);
     place.write("file", bytes);

@@ -1,4 +1,4 @@
-// The first hour of a user who has only the programs: no configuration, no root, and other users on the host.
+// A user's first run with only the programs: without configuration and root, on a host with other users.
 #include <fcntl.h>
 #include <grp.h>
 #include <sched.h>
@@ -48,7 +48,7 @@ void make_folder(const std::string& path, uid_t owner, mode_t mode = 0755) {
 
 constexpr int kCannotUnshare = 77;
 
-// A daemon of root's at the host's paths, that admits everybody.
+// A daemon of root at the host's paths that admits all users.
 class HostDaemon {
   public:
     explicit HostDaemon(const std::string& place) {
@@ -65,7 +65,7 @@ class HostDaemon {
     ChildProcess daemon_;
 };
 
-// Of a session that an engine of this user opens without naming an endpoint; empty: it reaches no daemon.
+// The instance that an engine of this user reaches without an endpoint; empty if it reaches no daemon.
 std::string segment_of(const User& user) {
     const std::string told = user.place() + "/segment";
     fs::remove(told);
@@ -89,7 +89,7 @@ std::string segment_of(const User& user) {
     return text_of(told).value_or("");
 }
 
-// 0: each engine reached the daemon that it should; else the step that failed.
+// 0 if each engine reached the right daemon; otherwise the step that failed.
 int step_of_defaults(const User& user) {
     if (!segment_of(user).empty()) return 1;
     const HostDaemon host(user.place());
@@ -112,7 +112,7 @@ std::string short_sim(const std::string& run_dir) {
 
 }  // namespace
 
-TEST_CASE("first run: an ordinary user's croupierd without a file serves and leaves nothing") {
+TEST_CASE("first run: croupierd of an ordinary user works without a file and leaves nothing behind") {
     if (!shm::can_change_user()) return;
     User user;
     user.start();
@@ -140,7 +140,7 @@ TEST_CASE("first run: an ordinary user's croupierd without a file serves and lea
     CHECK_THAT(user.run("croupier", "cleanup").output, Contains("nothing to remove"));
 }
 
-TEST_CASE("first run: without a runtime directory the sockets are in a closed folder in /tmp") {
+TEST_CASE("first run: without a runtime directory the sockets are in a private folder in /tmp") {
     if (!shm::can_change_user()) return;
     User user;
     SECTION("none is named") {
@@ -162,7 +162,7 @@ TEST_CASE("first run: without a runtime directory the sockets are in a closed fo
     CHECK_FALSE(fs::exists(user.run_dir_in_tmp()));
 }
 
-TEST_CASE("first run: a folder in /tmp that another user made is not used, and the way out is named") {
+TEST_CASE("first run: a folder in /tmp of another user is not used, and the error says what to do") {
     if (!shm::can_change_user()) return;
     User user;
     user.without_runtime();
@@ -189,8 +189,7 @@ TEST_CASE("first run: a folder in /tmp that another user made is not used, and t
     CHECK(user.shm_dirs().empty());
 }
 
-TEST_CASE(
-    "first run: who takes a user's name in /dev/shm keeps neither its daemon nor its tools from working") {
+TEST_CASE("first run: daemon and tools work although another user has created the folder in /dev/shm") {
     if (!shm::can_change_user()) return;
     User user;
     make_folder(user.usual_shm_dir(), shm::kNobody);
@@ -209,9 +208,9 @@ TEST_CASE(
     CHECK(user.shm_dirs() == std::vector<std::string>{user.usual_shm_dir()});
 }
 
-TEST_CASE("first run: the daemons of two users, and of one who has the port of the page, all start") {
+TEST_CASE("first run: daemons of two users start, also if the port of the page is taken") {
     if (!shm::can_change_user()) return;
-    // Whoever has it: this test, or a daemon of this host.
+    // The port is taken by this test or by a daemon of this host.
     const shm::FileDescriptor listener(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
     const sockaddr_in address = loopback(9464);
     if (::bind(listener.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0)
@@ -230,7 +229,7 @@ TEST_CASE("first run: the daemons of two users, and of one who has the port of t
     for (User* user : {&one, &other}) CHECK(user->stop() == 0);
 }
 
-TEST_CASE("first run: a second daemon of one user is refused by the first one's instance") {
+TEST_CASE("first run: a second daemon of a user is refused because the instance exists") {
     if (!shm::can_change_user()) return;
     User user;
     user.start();
@@ -242,8 +241,7 @@ TEST_CASE("first run: a second daemon of one user is refused by the first one's 
     CHECK(user.stop() == 0);
 }
 
-TEST_CASE(
-    "first run: a daemon that was killed is followed by the next, and its files are looked at meanwhile") {
+TEST_CASE("first run: after a kill the next daemon takes over, and tools can read the files meanwhile") {
     if (!shm::can_change_user()) return;
     User user;
     user.start();
@@ -258,7 +256,8 @@ TEST_CASE(
     CHECK(user.shm_dirs().empty());
 }
 
-TEST_CASE("first run: keys that a user's file leaves out have that user's paths, as --print-config says") {
+TEST_CASE(
+    "first run: paths that a user's file leaves out are the user's own, and --print-config shows them") {
     if (!shm::can_change_user()) return;
     User user;
     const std::string file = user.runtime() + "/croupierd.yaml";
@@ -274,7 +273,7 @@ TEST_CASE("first run: keys that a user's file leaves out have that user's paths,
     }
 }
 
-TEST_CASE("first run: root's croupierd without a file has the host's paths") {
+TEST_CASE("first run: croupierd of root uses the host's paths without a file") {
     if (::geteuid() != 0 || fs::exists("/etc/croupier/croupierd.yaml")) {
         WARN("skipped: this is not root, or the host has a configuration");
         return;
@@ -290,7 +289,7 @@ TEST_CASE("first run: root's croupierd without a file has the host's paths") {
     CHECK_THAT(checked.output, Contains("built-in defaults are sound"));
 }
 
-TEST_CASE("first run: a file that is named and not there is an error that says how to go without") {
+TEST_CASE("first run: the error for a missing file says how to run without one") {
     const Sandbox sandbox;
     const Ended ended = run_croupierd(sandbox, {"--config", sandbox.directory() + "/none.yaml"});
     CHECK(ended.status == 2);
@@ -299,10 +298,10 @@ TEST_CASE("first run: a file that is named and not there is an error that says h
     CHECK(run_croupierd(sandbox, {"--config", ""}).status != 0);
 }
 
-TEST_CASE("first run: an engine that names no endpoint has its user's daemon, and else the host's") {
+TEST_CASE("first run: an engine without an endpoint uses its user's daemon, or that of the host") {
     if (!shm::can_change_user()) return;
     const User user;
-    // Folders of the host's names, which are nobody else's here.
+    // Folders with the names of the host's, in a namespace of this test.
     auto apart = ChildProcess::start([&] {
         if (::unshare(CLONE_NEWNS) != 0) return kCannotUnshare;
         if (::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) return kCannotUnshare;
@@ -323,7 +322,7 @@ TEST_CASE("first run: an engine that names no endpoint has its user's daemon, an
     }
 }
 
-TEST_CASE("first run: an engine that names no endpoint goes to no daemon of another user") {
+TEST_CASE("first run: an engine without an endpoint never uses a daemon of another user") {
     if (!shm::can_change_user() || fs::exists("/run/croupier")) return;
     User user;
     user.without_runtime();
@@ -333,7 +332,7 @@ TEST_CASE("first run: an engine that names no endpoint goes to no daemon of anot
                    return proto::serving_paths().is_host ? 0 : 1;
                }).wait() == 0;
     };
-    // Anybody could make it while the engine waits for its daemon.
+    // Any user could create it while the engine waits for its daemon.
     CHECK(goes_to_the_host());
     make_folder(user.run_dir_in_tmp(), shm::kNobody, 0777);
     CHECK(goes_to_the_host());
@@ -342,7 +341,7 @@ TEST_CASE("first run: an engine that names no endpoint goes to no daemon of anot
     CHECK_FALSE(goes_to_the_host());
 }
 
-TEST_CASE("first run: paths that a user may not have are refused with the key to set") {
+TEST_CASE("first run: the error for a path without permission names the key to set") {
     if (!shm::can_change_user()) return;
     User user;
     const std::string file = user.runtime() + "/croupierd.yaml";
@@ -366,7 +365,7 @@ TEST_CASE("first run: paths that a user may not have are refused with the key to
     CHECK_FALSE(fs::exists(user.run_dir()));
 }
 
-TEST_CASE("first run: on a terminal the log is short, and elsewhere it is for collectors") {
+TEST_CASE("first run: the log is short on a terminal and has all fields elsewhere") {
     if (!shm::can_change_user() || std::system("script --version >/dev/null 2>&1") != 0) {
         WARN("skipped: script(1) is not here");
         return;

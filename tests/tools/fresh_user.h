@@ -1,4 +1,4 @@
-// A user of this host who has only the programs, and starts them as a login's shell would.
+// A user of this host who starts the programs as from a login shell.
 #pragma once
 
 #include <sys/stat.h>
@@ -49,7 +49,7 @@ class User {
     std::string run_dir() const { return runtime() + "/croupier"; }
     std::string run_dir_in_tmp() const { return "/tmp/croupier-" + std::to_string(uid_); }
     std::string usual_shm_dir() const { return "/dev/shm/croupier-" + std::to_string(uid_); }
-    // In /dev/shm, whoever made them.
+    // The files in /dev/shm of any owner.
     std::vector<std::string> shm_dirs() const {
         std::vector<std::string> found;
         for (const auto& entry : std::filesystem::directory_iterator("/dev/shm")) {
@@ -61,7 +61,7 @@ class User {
 
     void without_runtime() { has_runtime_ = false; }
 
-    // Runs a program beside croupierd as this user; with both its outputs.
+    // Runs a program from the folder of croupierd as this user; returns both output streams.
     Ended run(const std::string& program, const std::string& arguments) const {
         const std::string output = place_ + "/output";
         std::filesystem::remove(output);

@@ -1,4 +1,4 @@
-// `croupier hotset` as a process: traces in, a file and what it covers out.
+// `croupier hotset build` and `show` as processes.
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -23,7 +23,7 @@ class Traces : public Workplace {
     Ended hotset(const std::string& arguments, const std::string& before = "") const {
         return run("hotset " + arguments, before);
     }
-    // Builds a file from traces of this model of 50 ids, and gives its bytes.
+    // Builds a file from traces of a model with 50 ids, and returns its bytes.
     std::string built(const std::string& traces) const {
         const Ended ended = hotset("build " + traces + " --vocab 50 --model tiny -o built.hot");
         INFO(ended.output);
@@ -71,7 +71,7 @@ std::string in_lines(const Ids& ids) {
 
 }  // namespace
 
-TEST_CASE("ids of a trace are counted, and those that it lacks come last in their own order") {
+TEST_CASE("ids are ordered by count, and ids without occurrences come last in order") {
     const Traces here;
     here.write("a.i32", Ids{4, 2, 4, 49, 4, 2, 0});
     here.built("a.i32 --smoothing 0.25");
@@ -85,7 +85,7 @@ TEST_CASE("ids of a trace are counted, and those that it lacks come last in thei
     CHECK(order.counted() == 7);
 }
 
-TEST_CASE("JSON lines are lists of ids, or objects that have some") {
+TEST_CASE("JSON lines are lists of ids or objects with ids") {
     const Traces here;
     here.write("a.jsonl",
                "[1, 2]\n\n"
@@ -100,7 +100,7 @@ TEST_CASE("JSON lines are lists of ids, or objects that have some") {
     CHECK(here.bytes_of("piped.hot") == lines);
 }
 
-TEST_CASE("traces merged by weight are the trace that has each so many times") {
+TEST_CASE("merging with a weight equals repeating the trace") {
     const Traces here;
     const Ids first = random_ids(1, 400000);  // more than is read at a time
     const Ids second = random_ids(2, 3000);
@@ -115,7 +115,7 @@ TEST_CASE("traces merged by weight are the trace that has each so many times") {
     CHECK(here.built("second.hot first.i32 --weight 3 --weight 1") == whole);
 }
 
-TEST_CASE("a hotness file is the same bytes each time, and built from itself is itself") {
+TEST_CASE("building is deterministic, and a file built from itself is identical") {
     const Traces here;
     here.write("a.i32", random_ids(3, 1000));
     const std::string once = here.built("a.i32 --weight 0.3");
@@ -124,7 +124,7 @@ TEST_CASE("a hotness file is the same bytes each time, and built from itself is 
     CHECK(here.built("again.hot") == once);
 }
 
-TEST_CASE("what does not fit the vocabulary is refused with its file, its place and its value") {
+TEST_CASE("an id outside the vocabulary is refused with file, position and value") {
     const Traces here;
     here.write("high.i32", Ids{1, 2, 50});
     CHECK_THAT(here.refusal("high.i32"),
@@ -148,7 +148,7 @@ TEST_CASE("what does not fit the vocabulary is refused with its file, its place 
     CHECK_THAT(line("[1, 2"), Catch::Contains("line 2: not JSON"));
 }
 
-TEST_CASE("traces and options that are none are refused, and nothing is written") {
+TEST_CASE("invalid traces and options are refused, and no file is written") {
     const Traces here;
     here.write("a.i32", Ids{1});
     here.write("odd.i32", std::string(7, '\0'));
@@ -162,11 +162,11 @@ TEST_CASE("traces and options that are none are refused, and nothing is written"
     CHECK_THAT(here.refusal("a.i32 --weight 1 --weight 2"), Catch::Contains("2 times for 1 traces"));
     CHECK_THAT(here.refusal("a.i32 --weight 0"), Catch::Contains("--weight is 0; allowed: above 0"));
     CHECK_THAT(here.hotset("build nowhere.i32 --vocab 50 --model tiny -o no/a.hot").output,
-               Catch::Contains("there is no folder"));
+               Catch::Contains("no such folder"));
     CHECK_THAT(here.refusal("a.i32 --smoothing -1"), Catch::Contains("--smoothing is -1"));
 }
 
-TEST_CASE("a hotness file is merged only into one of its own model and vocabulary") {
+TEST_CASE("hotness files are merged only if model and vocabulary are equal") {
     const Traces here;
     here.write("a.i32", Ids{1});
     REQUIRE(here.hotset("build a.i32 --vocab 50 --model other -o other.hot").status == 0);
@@ -179,7 +179,7 @@ TEST_CASE("a hotness file is merged only into one of its own model and vocabular
     CHECK_THAT(here.refusal("damaged.hot"), Catch::Contains("checksum is 0x"));
 }
 
-TEST_CASE("croupier hotset show tells a person and a program what hot sets hold") {
+TEST_CASE("croupier hotset show prints what hot sets cover, as text and as JSON") {
     const Traces here;
     here.write("a.i32", Ids{4, 4, 4, 130, 130, 0, 639, 70});
     REQUIRE(here.hotset("build a.i32 --smoothing 0.16 --vocab 640 --model tiny -o built.hot").status == 0);
@@ -191,7 +191,7 @@ TEST_CASE("croupier hotset show tells a person and a program what hot sets hold"
                                 Catch::Contains("100% |"));
     const auto json = nlohmann::json::parse(here.hotset("show built.hot --tp 2 --json").output);
     const auto& first = json.at("coverage").at(0);
-    // The block of the ids 0 to 63.
+    // The block with the ids 0 to 63.
     CHECK(first.at("hot") == 64);
     CHECK(first.at("counted").get<double>() == Approx(4.0 / 8));
     CHECK(first.at("smoothed").get<double>() == Approx((4.0 + 64 * 0.16) / (8 + 640 * 0.16)));
@@ -214,7 +214,7 @@ TEST_CASE("croupier hotset show tells a person and a program what hot sets hold"
     CHECK_THAT(other.output, Catch::Contains("the token \"far\" has the id 640"));
 }
 
-TEST_CASE("croupier hotset show refuses what is not as it should be") {
+TEST_CASE("croupier hotset show refuses invalid files and options") {
     const Traces here;
     here.write("a.i32", Ids{1});
     here.built("a.i32");

@@ -1,4 +1,4 @@
-// A host whose times follow known rules, and what was measured there: what plans are made of in tests.
+// An imaginary host whose times follow known rules, and its measurement, for tests of plans.
 #pragma once
 
 #include <cmath>
@@ -11,7 +11,7 @@ namespace croupier::tools {
 
 inline constexpr double kStartUs = 60.0;
 
-// Most cost nearly the same, a few twice that.
+// Most columns cost nearly the same, a few twice that.
 inline ColumnTimes columns_of_a_host() {
     ColumnTimes columns;
     columns.buckets[7] = 90;
@@ -20,8 +20,7 @@ inline ColumnTimes columns_of_a_host() {
     return columns;
 }
 
-// An imagined host: a row's cost grows with its vocabulary, with the samplers that read beside it, and with
-// what a step writes between two readings.
+// The cost of a row grows with the vocabulary, the number of samplers, and the size of a step.
 inline double column_us(std::uint32_t vocab, std::uint32_t batch, std::uint32_t samplers) {
     const double row_us = 3e-4 * vocab * (1.0 + 1e-8 * vocab * batch);
     return (4.0 + row_us) * (1.0 + 0.1 * std::log2(samplers));

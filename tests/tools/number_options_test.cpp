@@ -1,5 +1,4 @@
-// What compares with nothing lies in no range: each program refuses it before it does anything, names the
-// option and says what is allowed.
+// Every program refuses nan and other non-numbers at once, names the option and says what is allowed.
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <string>
@@ -9,7 +8,7 @@
 namespace croupier {
 namespace {
 
-// As CLI11 says that an argument is wrong.
+// CLI11's exit code for an invalid argument.
 constexpr int kWrongQuestion = 105;
 
 void refuses(const testing::Workplace& place, const std::string& command, const std::string& option,
@@ -26,7 +25,7 @@ void refuses(const testing::Workplace& place, const std::string& command, const 
 
 }  // namespace
 
-TEST_CASE("plan: a number option that is no number is refused") {
+TEST_CASE("plan: an option refuses values that are not numbers") {
     const testing::Workplace place;
     refuses(place, "plan", "--stage-ms", "0.001 to 10000");
     refuses(place, "plan", "--of-stage", "0.01 to 1");
@@ -36,13 +35,13 @@ TEST_CASE("plan: a number option that is no number is refused") {
     CHECK_FALSE(std::filesystem::exists(place.path() / "x.json"));
 }
 
-TEST_CASE("sim: a number option that is no number is refused") {
+TEST_CASE("sim: an option refuses values that are not numbers") {
     const testing::Workplace place;
     refuses(place, "sim --json", "--stage-ms", "0 to 10000");
     refuses(place, "sim --json", "--arrival-rate", "0 to 1e+06");
 }
 
-TEST_CASE("bench: a number option that is no number is refused") {
+TEST_CASE("bench: an option refuses values that are not numbers") {
     const testing::Workplace place;
     const std::string rows = " --rows none.bf16 --vocab 64";
     refuses(place, "bench controller --hot none.hot" + rows, "--temperature", "0.01 to 100");
@@ -52,7 +51,7 @@ TEST_CASE("bench: a number option that is no number is refused") {
     refuses(place, "bench rounding" + rows, "--sigma", "1e-09 to 10");
 }
 
-TEST_CASE("hotset: a number option that is no number is refused before a file is read") {
+TEST_CASE("hotset: an option refuses values that are not numbers before a file is read") {
     const testing::Workplace place;
     const auto says = [&](const std::string& arguments, const char* option) {
         for (const char* wrong : {"nan", "inf", "-1"}) {

@@ -6,13 +6,13 @@
 
 namespace croupier::tools {
 
-TEST_CASE("the page of the parameters is the table's: croupier decide --parameters > docs/parameters.md") {
+TEST_CASE("docs/parameters.md equals the output of croupier decide --parameters") {
     std::ifstream in(std::string(CROUPIER_SOURCE_DIR) + "/docs/parameters.md", std::ios::binary);
     REQUIRE(in.good());
     CHECK(std::string(std::istreambuf_iterator<char>(in), {}) == parameters_page());
 }
 
-TEST_CASE("the page of the parameters says what is allowed, the default, and what is off") {
+TEST_CASE("the page of parameters lists allowed values, defaults and the values that mean off") {
     const std::string page = parameters_page();
     for (const char* line : {
              "| `top_p` | above 0, up to 1 | 1 | 1 |",

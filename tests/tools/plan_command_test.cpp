@@ -1,4 +1,4 @@
-// `croupier plan` itself, beside a real daemon.
+// `croupier plan` as a process, with real runs of croupier sim.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cstdint>
@@ -8,22 +8,22 @@
 #include <string>
 #include <utility>
 
+#include "sim/request_mixes.h"
 #include "testing/workplace.h"
 #include "tests/tools/imagined_host.h"
 #include "tools/plan/sim_run.h"
-#include "tools/request_mixes.h"
 
 namespace croupier::tools {
 
 using Json = nlohmann::json;
 
-TEST_CASE("plan: the command measures, keeps what it measured, plans the same of it, and checks itself") {
+TEST_CASE("plan: measures, saves the measurement, gets the same plan from it, and verifies it") {
     const testing::Workplace place;
     const std::string engine = "--vocab 512 --batch 4 --stage-ms 1 --mix fixed ";
     const testing::Ended measured = place.run("plan " + engine + "--json --check --save here.json");
     INFO(measured.output);
     REQUIRE(measured.status == 0);
-    // What is told of the progress where it takes long stands before it.
+    // Progress messages may come before it.
     const Json plan =
         Json::parse(measured.output.substr(std::min(measured.output.find('{'), measured.output.size())));
     CHECK(plan.at("samplers") >= 1);
@@ -44,8 +44,8 @@ TEST_CASE("plan: the command measures, keeps what it measured, plans the same of
 }
 
 TEST_CASE(
-    "plan: every vocabulary, batch, rank, mix and number of samplers is measured with every stage, in no "
-    "more runs") {
+    "plan: measures every vocabulary, batch, rank, mix and number of samplers with every stage, without "
+    "extra runs") {
     const testing::Workplace place;
     const testing::Ended measured = place.run(
         "plan measure --vocab 256,512 --batch 2,4 --tp 1,2 --samplers 1,2 --mix fixed --stage-ms "
@@ -64,7 +64,7 @@ TEST_CASE(
     }
 }
 
-TEST_CASE("plan: the command measures with the stage that is asked for, and with no more than 20 ms") {
+TEST_CASE("plan: measures with the requested stage, but with at most 20 ms") {
     const testing::Workplace place;
     for (const auto& [asked, measured] : {std::pair("7.5", 7.5), std::pair("30", 20.0)}) {
         const testing::Ended ended = place.run(
@@ -75,12 +75,12 @@ TEST_CASE("plan: the command measures with the stage that is asked for, and with
         REQUIRE(ended.status == 0);
         for (const Json& step : Json::parse(place.bytes_of("here.json")).at("steps"))
             CHECK(step.at("stage_ms") == measured);
-        CHECK((ended.output.find("that of 20, the nearest measured") != std::string::npos) ==
+        CHECK((ended.output.find("that of 20, the nearest measured value") != std::string::npos) ==
               (measured == 20.0));
     }
 }
 
-TEST_CASE("plan: every mix of croupier sim is one of plan, and is fitted to its own runs alone") {
+TEST_CASE("plan: supports every mix of croupier sim and fits each to its own runs only") {
     const testing::Workplace place;
     Measurement measurement = imagined();
     Measurement dearer = imagined();
@@ -95,7 +95,7 @@ TEST_CASE("plan: every mix of croupier sim is one of plan, and is fitted to its 
     };
     CHECK(p50_of("fixed") > 0.0);
     CHECK(p50_of("mixed") == Approx(3.0 * p50_of("fixed")).epsilon(0.01));
-    for (const char* mix : kRequestMixes) {
+    for (const char* mix : sim::kRequestMixes) {
         const std::string name = mix;
         INFO(name);
         const testing::Ended simulated =
@@ -104,13 +104,13 @@ TEST_CASE("plan: every mix of croupier sim is one of plan, and is fitted to its 
         if (name == "fixed" || name == "mixed") continue;
         const testing::Ended refused = place.run("plan --from two.json --mix " + name);
         CHECK(refused.status == 1);
-        CHECK(refused.output.find("nothing is measured of: mix " + name + ",") != std::string::npos);
+        CHECK(refused.output.find("there is no measurement for: mix " + name + ",") != std::string::npos);
         CHECK(refused.output.find("`croupier plan measure --mix " + name + " --save FILE`") !=
               std::string::npos);
     }
 }
 
-TEST_CASE("plan: what the command cannot do is said, and nothing is written") {
+TEST_CASE("plan: reports errors and writes no file") {
     const testing::Workplace place;
     const auto said = [&](const std::string& arguments, const char* what) {
         const testing::Ended ended = place.run("plan " + arguments);
@@ -122,7 +122,7 @@ TEST_CASE("plan: what the command cannot do is said, and nothing is written") {
     said("--vocab 512 --batch 4 --mix nonsense --save new.json", "nonsense");
     said("--vocab 3", "--vocab");
     said("--rows some.bf16", "--hot");
-    // Before it measures: a run there would say something else.
+    // These errors come before measuring, which would fail with another message.
     said("--shm-dir /dev/null/no --save /nonexistent/x.json", "cannot write /nonexistent/x.json");
     said("measure --shm-dir /dev/null/no --save /nonexistent/x.json", "cannot write /nonexistent/x.json");
     said("--shm-dir /dev/null/no --save .", "cannot write .");
@@ -133,7 +133,7 @@ TEST_CASE("plan: what the command cannot do is said, and nothing is written") {
     said("measure --stage-ms 5,-1 --save new.json", "--stage-ms");
     said("measure --stage-ms 5,soon --save new.json", "--stage-ms");
     place.write("bad.json", "{\"format\": \"\xff\xfe\"}");
-    said("--from bad.json", "bad.json: it is no JSON at byte 13");
+    said("--from bad.json", "bad.json: it is not valid JSON at byte 13");
     CHECK_FALSE(std::filesystem::exists(place.path() / "new.json"));
     const Json answer = Json::parse(place.run("plan --from bad.json --json").output);
     CHECK(answer.at("error").get<std::string>().find("bad.json") != std::string::npos);

@@ -1,4 +1,4 @@
-// What `croupier plan` measured, as a file: written whole, read carefully.
+// The measurement file of `croupier plan`: replaced atomically, checked when read.
 #include <sys/stat.h>
 
 #include <catch2/catch.hpp>
@@ -30,24 +30,24 @@ std::string refusal_of(const Json& json) {
 
 }  // namespace
 
-TEST_CASE("plan: a measurement's file comes back as it was, and a bad one is refused by name") {
+TEST_CASE("plan: a measurement survives a round trip, and invalid fields are named") {
     const Json good = Json::parse(measurement_to_json(imagined()).dump());
     CHECK(Json::parse(measurement_to_json(measurement_from_json(good)).dump()) == good);
 
-    CHECK(refusal_of(Json(3)).find("no measurement") != std::string::npos);
+    CHECK(refusal_of(Json(3)).find("not a measurement") != std::string::npos);
     const auto broken = [&](const std::string& pointer, const Json& value) {
         Json json = good;
         json[Json::json_pointer(pointer)] = value;
         return refusal_of(json);
     };
-    CHECK(broken("/version", 2).find("its version is 2, this croupier reads 1") != std::string::npos);
+    CHECK(broken("/version", 2).find("its version is 2; this croupier reads version 1") != std::string::npos);
     CHECK(broken("/steps", Json::array()).find("`steps`") != std::string::npos);
     CHECK(broken("/steps/3/vocab", 0).find("`steps`[3]: `vocab` is 0; allowed") != std::string::npos);
     CHECK(broken("/steps/3/samplers", -1).find("`samplers` is -1") != std::string::npos);
     CHECK(broken("/steps/3/p50_us", "fast").find("`p50_us` is \"fast\"") != std::string::npos);
     CHECK(broken("/steps/3/p50_us", std::nan("")).find("`p50_us`") != std::string::npos);
-    CHECK(broken("/steps/3/mix", "--help").find("`mix` is no name") != std::string::npos);
-    CHECK(broken("/steps/3/mix", "a\x1b[2Jb").find("`mix` is no name") != std::string::npos);
+    CHECK(broken("/steps/3/mix", "--help").find("`mix` is not a name") != std::string::npos);
+    CHECK(broken("/steps/3/mix", "a\x1b[2Jb").find("`mix` is not a name") != std::string::npos);
     CHECK(broken("/steps/3/column_buckets", Json::array({1})).find("`column_buckets`") != std::string::npos);
     CHECK(broken("/steps/3/column_buckets/0", -4).find("`column_buckets`[0]") != std::string::npos);
     CHECK(broken("/steps/3/batch", 2.5).find("`batch` is 2.5; allowed: a whole number") != std::string::npos);
@@ -60,7 +60,7 @@ TEST_CASE("plan: a measurement's file comes back as it was, and a bad one is ref
     CHECK(broken("/host/cores", 0).find("`cores` is 0") != std::string::npos);
     Json none = good;
     for (Json& count : none["steps"][3]["column_buckets"]) count = 0U;
-    CHECK(refusal_of(none).find("`steps`[3]: `column_buckets` counts no column") != std::string::npos);
+    CHECK(refusal_of(none).find("`steps`[3]: `column_buckets` is all zeros") != std::string::npos);
     Json before = good;
     for (Json& step : before["steps"]) step.erase("runs");
     CHECK(measurement_from_json(before).steps.at(0).runs == 1);
@@ -69,63 +69,63 @@ TEST_CASE("plan: a measurement's file comes back as it was, and a bad one is ref
     CHECK(refusal_of(without).find("`steps`[0] has no `batch`") != std::string::npos);
 }
 
-TEST_CASE("plan: a file that is no measurement is refused at once, and it is said why") {
+TEST_CASE("plan: a file that is not a measurement is refused at once, with the reason") {
     const testing::Workplace place;
     const auto said = [&](const std::string& file, const std::string& what) {
         const testing::Ended ended = place.run("plan --from " + file, "timeout 20 ");
         INFO(file << ": " << ended.output);
         CHECK(ended.status == 1);
         CHECK(ended.output.find("plan: " + file + ": " + what) != std::string::npos);
-        CHECK(ended.output.find("`croupier plan measure --save FILE` writes one") != std::string::npos);
+        CHECK(ended.output.find("create one with `croupier plan measure --save FILE`") != std::string::npos);
     };
     const std::string good = measurement_to_json(imagined()).dump(1);
     place.write("good.json", good);
     CHECK(place.run("plan --from good.json").status == 0);
     place.write("truncated.json", good.substr(0, good.size() / 2));
-    said("truncated.json", "it ends before its JSON does");
+    said("truncated.json", "its JSON is truncated");
     place.write("empty.json", "");
-    said("empty.json", "it ends before its JSON does");
+    said("empty.json", "its JSON is truncated");
     place.write("text.json", "{\"format\": oops}");
-    said("text.json", "it is no JSON at byte 12");
+    said("text.json", "it is not valid JSON at byte 12");
     place.write("huge.json", good.substr(0, good.rfind('}')) + ", \"more\": 1e999}");
-    said("huge.json", "a number in it is larger than any");
+    said("huge.json", "it contains a number that is too large");
     place.write("plan.json", R"({"format": "croupier-plan", "version": 1})");
-    said("plan.json", "it is no measurement of `croupier plan`");
+    said("plan.json", "it is not a measurement of `croupier plan`");
     place.write("list.json", "[1, 2]");
-    said("list.json", "it is no measurement of `croupier plan`");
+    said("list.json", "it is not a measurement of `croupier plan`");
     place.write("deep.json", std::string(100'000, '['));
-    said("deep.json", "it ends before its JSON does");
+    said("deep.json", "its JSON is truncated");
     place.write("large.json", "");
     std::filesystem::resize_file(place.path() / "large.json", 1ULL << 30U);
-    said("large.json", "it has 1073741824 bytes, a measurement at most 16777216");
-    said("/dev/null", "it is no regular file");
+    said("large.json", "it has 1073741824 bytes; a measurement has at most 16777216");
+    said("/dev/null", "it is not a regular file");
     said(".", "it is a folder");
     said("absent.json", "No such file or directory");
     REQUIRE(::mkfifo((place.path() / "pipe").c_str(), 0600) == 0);
-    said("pipe", "it is no regular file");
+    said("pipe", "it is not a regular file");
 }
 
-TEST_CASE("plan: a measurement is saved whole, or what was there stays") {
+TEST_CASE("plan: a measurement replaces the old file atomically") {
     const testing::Workplace place;
     const std::string path = place.path() / "host.json";
-    place.write("host.json", "the one of yesterday");
+    place.write("host.json", "the old one");
     place.write("linked.json", "");
     save(imagined(), path);
     CHECK(load_measurement(path).steps.size() == imagined().steps.size());
     CHECK_FALSE(std::filesystem::exists(path + ".new"));
-    // A link stays one: what it names is replaced.
+    // A link stays a link; its target is replaced.
     std::filesystem::remove(place.path() / "linked.json");
     std::filesystem::create_symlink("host.json", place.path() / "linked.json");
     save(imagined(), place.path() / "linked.json");
     CHECK(std::filesystem::is_symlink(place.path() / "linked.json"));
-    place.write("host.json", "the one of yesterday");
+    place.write("host.json", "the old one");
     CHECK(place.run("plan --shm-dir /dev/null/no --save host.json").status == 1);
-    CHECK(place.bytes_of("host.json") == "the one of yesterday");
+    CHECK(place.bytes_of("host.json") == "the old one");
     CHECK_FALSE(std::filesystem::exists(path + ".new"));
     CHECK_THROWS_WITH(save(imagined(), "/dev/full"), Catch::Contains("cannot write /dev/full"));
 }
 
-TEST_CASE("plan: runs of one setting are taken together by their means") {
+TEST_CASE("plan: runs of one setting are combined by their means") {
     MeasuredStep one = step_of(32000, 16, 4);
     MeasuredStep other = one;
     one.p50_us = 100.0;
@@ -134,7 +134,7 @@ TEST_CASE("plan: runs of one setting are taken together by their means") {
     other.columns.mean_us += 2.0;
     other.columns.buckets[3] += 7;
     other.sampler_bytes += 5;
-    const MeasuredStep both = taken_together(std::vector<MeasuredStep>{one, other});
+    const MeasuredStep both = combine_runs(std::vector<MeasuredStep>{one, other});
     CHECK(both.runs == 2);
     CHECK(both.steps == 200);
     CHECK(both.p50_us == Approx(112.0));
@@ -143,10 +143,10 @@ TEST_CASE("plan: runs of one setting are taken together by their means") {
     CHECK(both.columns.buckets[3] == one.columns.buckets[3] + other.columns.buckets[3]);
     CHECK(both.columns.buckets[7] == 2 * one.columns.buckets[7]);
     CHECK(both.sampler_bytes == other.sampler_bytes);
-    // One of five that was disturbed counts for nothing.
+    // One disturbed run of five has no effect.
     MeasuredStep disturbed = one;
     disturbed.p50_us = 9000.0;
-    const MeasuredStep five = taken_together(std::vector<MeasuredStep>{one, disturbed, other, one, other});
+    const MeasuredStep five = combine_runs(std::vector<MeasuredStep>{one, disturbed, other, one, other});
     CHECK(five.p50_us == Approx((100.0 + 124.0 + 124.0) / 3));
 }
 

@@ -1,4 +1,4 @@
-// `croupier plan`: the model beside steps whose times are known, and what it says.
+// `croupier plan`: predictions for steps whose times are known, and its messages.
 #include "tools/plan/plan.h"
 
 #include <algorithm>
@@ -33,7 +33,7 @@ std::string refusal_of(const Measurement& measurement, const PlanQuestion& quest
 
 }  // namespace
 
-TEST_CASE("plan: a step is played to what its columns add up to") {
+TEST_CASE("plan: a simulated step takes as long as its columns in total") {
     const ColumnTimes columns = columns_of_a_host();
     const double alone = median_of(step_spans(columns, 64, 1));
     CHECK(alone == Approx(64 * columns.usual_us()).epsilon(0.1));
@@ -41,22 +41,23 @@ TEST_CASE("plan: a step is played to what its columns add up to") {
     CHECK(four > alone / 4);
     CHECK(four < 1.2 * alone / 4);
     CHECK(step_spans(columns, 64, 4) == step_spans(columns, 64, 4));
-    // A column cannot be shared.
+    // A single column cannot be shared.
     CHECK(median_of(step_spans(columns, 4, 4)) == Approx(median_of(step_spans(columns, 4, 8))));
 }
 
-TEST_CASE("plan: who is ready takes the columns behind a dear one") {
+TEST_CASE("plan: an idle sampler takes over columns queued behind an expensive one") {
     ColumnTimes columns;
     columns.buckets[6] = 63;  // 8 to 16 us
     columns.buckets[16] = 1;  // 8 to 16 ms
     columns.mean_us = (63 * 12.0 + 12288.0) / 64;
     const auto spans = step_spans(columns, 64, 2);
-    // With its own share behind it a step with a dear column would take a share longer than that column.
+    // If the slow sampler kept its columns, the step would take longer than the expensive column by a whole
+    // share.
     CHECK(spans.back() < 4.5 * 16384.0);
     CHECK(median_of(spans) < 1.1 * 16384.0);
 }
 
-TEST_CASE("plan: what was measured is predicted, and what lies between") {
+TEST_CASE("plan: predictions match measured settings, and settings between them") {
     const Measurement measurement = imagined();
     for (const MeasuredStep& step : measurement.steps) {
         const StepModel model(measurement.steps, step.setting);
@@ -77,7 +78,7 @@ TEST_CASE("plan: what was measured is predicted, and what lies between") {
     }
 }
 
-TEST_CASE("plan: one disturbed run moves no plan far") {
+TEST_CASE("plan: one disturbed run changes predictions little") {
     Measurement measurement = imagined();
     measurement.steps[4].p50_us *= 3.0;
     for (const std::uint32_t samplers : {1U, 2U, 8U, 14U}) {
@@ -87,7 +88,7 @@ TEST_CASE("plan: one disturbed run moves no plan far") {
     }
 }
 
-TEST_CASE("plan: ranks that land early save reading, as far as it was measured") {
+TEST_CASE("plan: ranks that write early save reading time, within the measured range") {
     Measurement measurement = imagined();
     const std::size_t alone = measurement.steps.size();
     for (std::size_t i = 0; i < alone; ++i) {
@@ -112,7 +113,7 @@ TEST_CASE("plan: ranks that land early save reading, as far as it was measured")
     CHECK(beyond.notes().size() == 1);
 }
 
-TEST_CASE("plan: after a longer stage a step takes longer, as far as it was measured") {
+TEST_CASE("plan: a step takes longer after a longer stage, within the measured range") {
     const auto longer_us = [](const MeasuredStep& step, double stage_ms) {
         const double share =
             (step.p50_us - kStartUs) / column_us(step.setting.vocab, step.setting.batch, step.samplers);
@@ -146,7 +147,7 @@ TEST_CASE("plan: after a longer stage a step takes longer, as far as it was meas
     }
 }
 
-TEST_CASE("plan: of one stage alone nobody knows what another one costs, even none at all") {
+TEST_CASE("plan: measurements with one stage predict the same time for every stage") {
     Measurement measurement = imagined();
     const double before = StepModel(measurement.steps, setting_of(64000, 64)).predict(4).p50_us;
     for (const double measured_ms : {0.0, 5.0}) {
@@ -161,7 +162,7 @@ TEST_CASE("plan: of one stage alone nobody knows what another one costs, even no
     }
 }
 
-TEST_CASE("plan: the fewest samplers that keep a step within the share of a stage, and two at least") {
+TEST_CASE("plan: chooses the smallest sufficient number of samplers, and at least two") {
     const Measurement measurement = imagined();
     PlanQuestion question;
     question.setting = setting_of(151936, 256);
@@ -182,7 +183,7 @@ TEST_CASE("plan: the fewest samplers that keep a step within the share of a stag
     CHECK(before == 2);
 }
 
-TEST_CASE("plan: no more samplers than columns, cores or measurements") {
+TEST_CASE("plan: never chooses more samplers than columns, cores or measurements allow") {
     Measurement measurement = imagined();
     PlanQuestion question;
     question.setting = setting_of(151936, 256);
@@ -190,12 +191,12 @@ TEST_CASE("plan: no more samplers than columns, cores or measurements") {
     CHECK(make_plan(question, measurement).chosen.samplers == 14);
     question.setting.tp = 4;
     CHECK(make_plan(question, measurement).chosen.samplers == 11);
-    // Of the ranks and of the stage.
+    // One note for the ranks and one for the stage.
     CHECK(make_plan(question, measurement).notes.size() == 2);
     question.setting.batch = 1;
     CHECK(make_plan(question, measurement).chosen.samplers == 1);
     question.samplers = 3;
-    CHECK(refusal_of(measurement, question).find("more than the batch of 1 have nothing to do") !=
+    CHECK(refusal_of(measurement, question).find("a batch of 1 keeps only that many busy") !=
           std::string::npos);
     measurement.host.cores = 1;
     question = {};
@@ -203,7 +204,7 @@ TEST_CASE("plan: no more samplers than columns, cores or measurements") {
     CHECK(make_plan(question, measurement).chosen.samplers == 1);
 }
 
-TEST_CASE("plan: what nobody measured is refused, with what would measure it") {
+TEST_CASE("plan: refuses unmeasured settings and says how to measure them") {
     const Measurement measurement = imagined();
     PlanQuestion question;
     question.setting = setting_of(262144, 64);
@@ -211,7 +212,7 @@ TEST_CASE("plan: what nobody measured is refused, with what would measure it") {
     question.setting = setting_of(151936, 64);
     question.setting.requests.transport = "lean";
     const std::string refusal = refusal_of(measurement, question);
-    CHECK(refusal.find("nothing is measured of: mix mixed, bf16 lean") != std::string::npos);
+    CHECK(refusal.find("there is no measurement for: mix mixed, bf16 lean") != std::string::npos);
     CHECK(refusal.find("mix mixed, bf16 rows") != std::string::npos);
     CHECK(refusal.find("`croupier plan measure --mix mixed --transport lean --save FILE`") !=
           std::string::npos);
@@ -242,7 +243,7 @@ struct Errors {
 
 }  // namespace
 
-TEST_CASE("plan: what a host of 16 cores measured predicts the settings that it did not measure") {
+TEST_CASE("plan: a measurement with 16 cores predicts settings that it does not contain") {
     const Measurement host = load_measurement(std::string(kResults) + "plan-20261123-16-cores.json");
     std::ifstream file(std::string(kResults) + "plan-grid-20261123-16-cores.json");
     const Json grid = Json::parse(file);
@@ -261,8 +262,8 @@ TEST_CASE("plan: what a host of 16 cores measured predicts the settings that it 
     CHECK(errors.mean() < 0.09);
 }
 
-// The second run had one stage as the first: of such runs the parts that grow with the stage say nothing.
-TEST_CASE("plan: runs of one stage are fitted as before there were several") {
+// All runs of the second measurement have the same stage, so the stage terms of the model stay zero.
+TEST_CASE("plan: measurements with one stage give the recorded predictions") {
     const Measurement host = load_measurement(std::string(kResults) + "plan-20261123-16-cores-2.json");
     std::ifstream file(std::string(kResults) + "plan-grid-20261123-16-cores-2.json");
     const Json grid = Json::parse(file);
@@ -279,7 +280,7 @@ TEST_CASE("plan: runs of one stage are fitted as before there were several") {
     }
 }
 
-TEST_CASE("plan: small vocabularies of a host of 16 cores are predicted neither too high nor too low") {
+TEST_CASE("plan: predictions for small vocabularies on 16 cores are unbiased") {
     const Measurement host = load_measurement(std::string(kResults) + "plan-20261123-16-cores.json");
     double sum = 0.0;
     int count = 0;
@@ -292,7 +293,7 @@ TEST_CASE("plan: small vocabularies of a host of 16 cores are predicted neither 
     CHECK(std::abs(sum / count) < 0.03);
 }
 
-TEST_CASE("plan: what a host of 16 cores measured predicts each of its runs from the others") {
+TEST_CASE("plan: each run of a measurement with 16 cores is predicted from the others") {
     for (const auto& [name, settings] : {std::pair("plan-20261123-16-cores.json", std::size_t{48}),
                                          std::pair("plan-20261123-16-cores-2.json", std::size_t{72})}) {
         const Measurement host = load_measurement(std::string(kResults) + name);
@@ -313,7 +314,7 @@ TEST_CASE("plan: what a host of 16 cores measured predicts each of its runs from
     }
 }
 
-TEST_CASE("plan: memory is the segment's own layout, and Kubernetes is told whole units") {
+TEST_CASE("plan: memory follows the segment's layout, and Kubernetes values are rounded up") {
     PlanQuestion question;
     question.setting = setting_of(151936, 64);
     question.room.sessions = 3;
@@ -327,11 +328,10 @@ TEST_CASE("plan: memory is the segment's own layout, and Kubernetes is told whol
     geometry.mask_rows = 64;
     geometry.has_order = 1;
     proto::fill_even_shards(geometry);
-    geometry.offered_lean_blocks = proto::kUsualLeanBlocks;
     CHECK(plan.memory.segment_bytes == proto::layout_of(geometry).total_bytes);
     CHECK(plan.memory.shm_bytes > 4 * plan.memory.segment_bytes);
     CHECK(plan.memory.shm_bytes < 4 * plan.memory.segment_bytes + (4U << 20U));
-    // What samplers keep of their last columns grows with them.
+    // The records of recent columns grow with the number of samplers.
     question.samplers = 14;
     const Plan wide = make_plan(question, imagined());
     REQUIRE(plan.chosen.samplers < 14);

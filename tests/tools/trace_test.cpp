@@ -1,4 +1,4 @@
-// `croupier trace`: what it writes is what a viewer reads, and what samplers kept.
+// `croupier trace`: its file is valid for trace viewers and holds the samplers' records.
 #include <fcntl.h>
 #include <malloc.h>
 #include <sys/ioctl.h>
@@ -39,10 +39,10 @@ Track track_of(const json& event) {
     return {event.at("pid").get<int>(), event.at("tid").get<int>()};
 }
 
-// What the format's readers ask for: each event's fields, the order of time, spans that lie within one
-// another or apart, arrows with both ends, names for every track.
+// Checks what viewers require: fields, order of time, spans that nest or are disjoint, arrows with both ends,
+// and a name for every track.
 std::string fault_of(const json& trace) {
-    std::map<Track, std::vector<std::int64_t>> open;  // ends of the spans that are open, the outer one first
+    std::map<Track, std::vector<std::int64_t>> open;  // ends of the open spans, outermost first
     std::map<int, std::int64_t> starts;               // of arrows
     std::set<Track> named;
     std::set<int> named_processes;
@@ -99,7 +99,7 @@ std::vector<json> spans(const json& trace, const std::string& name) {
     return found;
 }
 
-// Takes what is written, and looks at the heap meanwhile.
+// Discards the output and measures the heap meanwhile.
 class HeapWatch : public std::streambuf {
   public:
     static std::size_t in_use() {
@@ -153,7 +153,7 @@ shm::JournalColumn column_record(std::uint64_t step, std::uint64_t ready, std::u
     return column;
 }
 
-// Two steps in one slot; the second tells when the first was taken.
+// Two steps in one slot; the second records when the first was taken.
 TraceMaterial two_steps() {
     TraceMaterial material;
     material.session_names[7] = "replica-0";
@@ -170,7 +170,7 @@ TraceMaterial two_steps() {
 
 }  // namespace
 
-TEST_CASE("a step is drawn with its parts, its late rank, and an arrow to each of its columns") {
+TEST_CASE("a step has spans for its phases, its last rank, and an arrow to each column") {
     const json trace = written(two_steps());
     CHECK_THAT(fault_of(trace), Equals(""));
     REQUIRE(spans(trace, "step 0").size() == 1);
@@ -181,7 +181,7 @@ TEST_CASE("a step is drawn with its parts, its late rank, and an arrow to each o
     CHECK(ns(spans(trace, "is decided")[0].at("dur")) == 1000);
     CHECK(spans(trace, "waits to be taken").size() == 1);
     CHECK(ns(spans(trace, "waits to be taken")[0].at("dur")) == 1500);
-    CHECK(ns(spans(trace, "waits for rank 1 alone")[0].at("ts")) == 2200);
+    CHECK(ns(spans(trace, "waits only for rank 1")[0].at("ts")) == 2200);
     CHECK(spans(trace, "race").size() == 2);
     const std::string text = trace.dump();
     CHECK(text.find("sampler 3, core 12") != std::string::npos);
@@ -190,7 +190,7 @@ TEST_CASE("a step is drawn with its parts, its late rank, and an arrow to each o
                         [](const json& event) { return event.at("ph") == "f"; }) == 2);
 }
 
-TEST_CASE("times that a client made up are not drawn, and do not move the others") {
+TEST_CASE("implausible times of a client are not drawn and do not affect other times") {
     TraceMaterial material = two_steps();
     const std::uint64_t mad =
         GENERATE(std::uint64_t{0}, std::uint64_t{1}, ~std::uint64_t{0}, ~std::uint64_t{0} / 2, kBegin + 7999);
@@ -216,7 +216,7 @@ TEST_CASE("times that a client made up are not drawn, and do not move the others
     }
 }
 
-TEST_CASE("a trace of nothing, of columns without their step and of names that are no text is sound") {
+TEST_CASE("a trace is valid without records, without steps, and with names that are not UTF-8") {
     CHECK_THAT(fault_of(written({})), Equals(""));
     TraceMaterial material = two_steps();
     material.steps.clear();
@@ -227,7 +227,7 @@ TEST_CASE("a trace of nothing, of columns without their step and of names that a
     CHECK(trace.dump().find('\033') == std::string::npos);
 }
 
-TEST_CASE("a long trace takes some hundred bytes of memory for each column, also while it is written") {
+TEST_CASE("a long trace uses at most 512 bytes of memory per column, also while it is written") {
     constexpr std::uint64_t kSteps = 5000;
     constexpr std::uint64_t kBatch = 8;
     const std::size_t before = HeapWatch::in_use();
@@ -239,7 +239,7 @@ TEST_CASE("a long trace takes some hundred bytes of memory for each column, also
             material.columns.push_back(column_record(step, begin + 3000, begin + 3000 + column * 700, 600));
     }
     const StepStory story(std::move(material));
-    // A step with its parts, a column with both ends of its arrow.
+    // Each step has several events; each column has a span and both ends of an arrow.
     REQUIRE(story.events() > 3 * kSteps * kBatch);
     HeapWatch watch;
     std::ostream text(&watch);
@@ -249,7 +249,7 @@ TEST_CASE("a long trace takes some hundred bytes of memory for each column, also
     CHECK(watch.most() - before < 512 * kSteps * kBatch);
 }
 
-TEST_CASE("croupier trace writes what real samplers kept, of a daemon that lives and of one that is dead") {
+TEST_CASE("croupier trace writes the samplers' records of a running and of a dead daemon") {
     DaemonProcess daemon;
     SmallEngine engine(daemon.endpoint(), "engine");
     engine.admit(8);
@@ -268,14 +268,14 @@ TEST_CASE("croupier trace writes what real samplers kept, of a daemon that lives
     for (int step = 0; step < 6; ++step) {
         CHECK(spans(trace, "step " + std::to_string(step)).size() == 1);
     }
-    // Of the last two nobody has told yet when they were taken.
+    // The times at which the last two were taken are not recorded yet.
     CHECK(spans(trace, "waits to be taken").size() == 4);
     CHECK(trace.at("otherData").at("entries_lost") == 0);
     CHECK(place.run("trace --kept --session engine --json " + where).output.find("\"columns\":48") !=
           std::string::npos);
 }
 
-TEST_CASE("croupier trace says what is wrong before it waits") {
+TEST_CASE("croupier trace reports errors before it starts recording") {
     const DaemonProcess daemon;
     const Workplace place;
     const std::string where = "-i " + daemon.instance() + " --shm-dir " + daemon.shm_directory();
@@ -287,21 +287,21 @@ TEST_CASE("croupier trace says what is wrong before it waits") {
     };
     fails("-i nobody --seconds 600", "is croupierd running, and its instance called 'nobody'?");
     fails(where + " --seconds 600 -o /nowhere/t.json", "cannot write /nowhere/t.json: No such file");
-    fails(where + " --kept --session other", "no session is called other; there are: none");
+    fails(where + " --kept --session other", "no session is named other; sessions: none");
     fails(where + " --seconds 0", "--seconds");
     fails(where + " --seconds nan", "--seconds");
     fails(where + " --seconds 1 --kept", "excludes");
 }
 
-TEST_CASE("a trace that fails leaves the file that was there before it, and no other") {
+TEST_CASE("a failed trace keeps the old output file and leaves no other file") {
     const DaemonProcess daemon;
     const Workplace place;
     const std::string where = "-i " + daemon.instance() + " --shm-dir " + daemon.shm_directory();
-    place.write("t.json", "the trace of yesterday");
+    place.write("t.json", "the old trace");
     CHECK(place.run("trace --kept -i nobody -o t.json").status != 0);
     CHECK(place.run("trace --kept --session other -o t.json " + where).status != 0);
-    CHECK(place.bytes_of("t.json") == "the trace of yesterday");
-    // Behind a link it is replaced, and what cannot be replaced is written to.
+    CHECK(place.bytes_of("t.json") == "the old trace");
+    // A link's target is replaced; anything but a regular file is written directly.
     std::filesystem::create_symlink("t.json", place.path() / "link.json");
     CHECK(place.run("trace --kept -o link.json " + where).status == 0);
     CHECK(std::filesystem::is_symlink(place.path() / "link.json"));
@@ -315,7 +315,7 @@ TEST_CASE("a trace that fails leaves the file that was there before it, and no o
     }
 }
 
-TEST_CASE("a trace that is told to end while it writes ends, though nobody reads what it writes") {
+TEST_CASE("a signal ends croupier trace even if it is blocked on writing") {
     const DaemonProcess daemon;
     SmallEngine engine(daemon.endpoint(), "engine");
     engine.admit(8);
@@ -329,7 +329,7 @@ TEST_CASE("a trace that is told to end while it writes ends, though nobody reads
     ChildProcess trace = ChildProcess::execute(
         {tool, "trace", "--kept", "-o", fifo, "-i", daemon.instance(), "--shm-dir", daemon.shm_directory()},
         place.path() / "said", SIGKILL);
-    // There is no room for all of it, and none comes.
+    // The pipe is too small for the trace, and nothing reads from it.
     REQUIRE(eventually([&] {
         int filled = 0;
         return ::ioctl(reader.get(), FIONREAD, &filled) == 0 && filled > 0;

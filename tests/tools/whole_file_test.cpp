@@ -1,4 +1,4 @@
-// Files that are written whole or not at all, also when their process is told to end in the middle.
+// Files that are replaced atomically, also if a signal ends the process while it writes.
 #include "tools/whole_file.h"
 
 #include <sys/stat.h>
@@ -17,24 +17,24 @@ using croupier::tools::WholeFile;
 
 namespace {
 
-// A child that stops itself when half of the file is on the disk, and would finish it.
+// A child that stops itself when half of the file is written, and would then finish it.
 ChildProcess half_written(const std::string& path) {
     return ChildProcess::start([path] {
-        // Whatever runs the tests may ignore some.
+        // The parent of the tests may ignore some signals.
         for (const int signal : {SIGINT, SIGTERM, SIGHUP}) ::signal(signal, SIG_DFL);
         WholeFile file(path);
-        file.goes_with({SIGINT, SIGTERM, SIGHUP});
+        file.delete_on_signals({SIGINT, SIGTERM, SIGHUP});
         file.stream() << "half" << std::flush;
         ::raise(SIGSTOP);
         file.stream() << " and half";
-        file.put_in_place();
+        file.commit();
         return 0;
     });
 }
 
 }  // namespace
 
-TEST_CASE("a process that a signal ends leaves no half of a file, and the file that was there") {
+TEST_CASE("a process ended by a signal deletes its incomplete file and keeps the old one") {
     const Workplace place;
     const bool is_there = GENERATE(false, true);
     if (is_there) place.write("t.json", "yesterday's");
@@ -52,16 +52,16 @@ TEST_CASE("a process that a signal ends leaves no half of a file, and the file t
     CHECK(place.bytes_of("t.json") == (is_there ? "yesterday's" : ""));
 }
 
-TEST_CASE("a signal that is ignored stays so, and one after the end takes nothing with it") {
+TEST_CASE("ignored signals stay ignored, and a signal after the commit deletes nothing") {
     const Workplace place;
     const std::string path = place.path() / "t.json";
     ChildProcess ignores = ChildProcess::start([path] {
         ::signal(SIGHUP, SIG_IGN);
         WholeFile file(path);
-        file.goes_with({SIGHUP});
+        file.delete_on_signals({SIGHUP});
         file.stream() << "whole";
         ::raise(SIGHUP);
-        file.put_in_place();
+        file.commit();
         return 7;
     });
     CHECK(ignores.wait() == 7);
@@ -69,9 +69,9 @@ TEST_CASE("a signal that is ignored stays so, and one after the end takes nothin
     ChildProcess late = ChildProcess::start([path] {
         ::signal(SIGINT, SIG_DFL);
         WholeFile file(path);
-        file.goes_with({SIGINT});
+        file.delete_on_signals({SIGINT});
         file.stream() << "newer";
-        file.put_in_place();
+        file.commit();
         std::ofstream(path + ".new") << "somebody else's";
         ::raise(SIGINT);
         return 0;
@@ -81,7 +81,7 @@ TEST_CASE("a signal that is ignored stays so, and one after the end takes nothin
     CHECK(place.bytes_of("t.json.new") == "somebody else's");
 }
 
-TEST_CASE("what lies where a half-written file would be is left alone, a link, a FIFO and a file") {
+TEST_CASE("an existing link, FIFO or file with the temporary name is left alone") {
     const Workplace place;
     const std::string path = place.path() / "t.json";
     const std::string taken = path + ".new";
@@ -98,7 +98,7 @@ TEST_CASE("what lies where a half-written file would be is left alone, a link, a
     for (const bool is_finished : {false, true}) {
         WholeFile file(path);
         file.stream() << "all";
-        if (is_finished) file.put_in_place();
+        if (is_finished) file.commit();
     }
     CHECK(place.bytes_of("t.json") == "all");
     CHECK(place.bytes_of("victim") == "precious");

@@ -16,7 +16,7 @@ explain::OrderedJson support_of(const explain::Outcome& outcome) {
     return list;
 }
 
-// The drawn token's, and so many of the best.
+// The drawn token's log-prob and those of the `best` best tokens.
 explain::OrderedJson logprobs_of(const explain::Outcome& outcome, std::size_t best) {
     explain::OrderedJson list = explain::OrderedJson::array();
     const std::span all(outcome.logprobs);
@@ -78,7 +78,7 @@ std::string answer_line(std::string_view line, const std::string& where, explain
     } catch (const explain::RequestError& error) {
         result = error_line(where, error.what());
     } catch (const std::exception& error) {
-        result = error_line(where, std::string("could not be decided: ") + error.what());
+        result = error_line(where, std::string("cannot be decided: ") + error.what());
     }
     return result.dump(-1, ' ', false, explain::OrderedJson::error_handler_t::replace);
 }

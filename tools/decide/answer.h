@@ -1,4 +1,4 @@
-// What one line of `croupier decide` is answered.
+// The answer to one line of `croupier decide`.
 #pragma once
 
 #include <string>
@@ -11,7 +11,7 @@
 namespace croupier::tools {
 
 explain::OrderedJson answer(const explain::Case& of, explain::Decider& decider);
-// Never throws for anything a line may hold; `where` says in an error which line it was.
+// Never throws, whatever the line holds; errors name the line by `where`.
 std::string answer_line(std::string_view line, const std::string& where, explain::RowFiles& files,
                         explain::Decider& decider);
 

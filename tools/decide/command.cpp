@@ -15,19 +15,19 @@ namespace croupier::tools {
 namespace {
 
 constexpr const char* kHelp =
-    R"(A request is one line; only logits, or row, is needed. Its answer is one line.
+    R"(Each line of input is a request, which needs only logits or row. Each answer is one line.
   {"logits": [1, 3.5, "-inf"], "params": {"temperature": 0}}
       {"tokens":[1],"flags":["greedy"]}
   {"logits": [1, 3, 2], "params": {"top_k": 2}, "draws": 5, "support": true}
       five draws at consecutive positions, and [id, probability] of each
-      token left
+      remaining token
   {"row": {"file": "rows.bf16", "vocab": 151936, "index": 3}, "logprobs": 5}
       [id, log-probability, rank] of the drawn token and of the five best
   {"logits": [1, 3, 2], "output": [1, 1], "params": {"n": 3}}
-      three children of seed 0
+      three children with seed 0
   {"logits": [1, 3, 2], "impl": "reference"}, or "target": "avx2"
-      the plain reference in double precision, or the fast code on one
-      instruction set
+      use the reference implementation in double precision, or the fast
+      code with one instruction set
 
 Examples:
   echo '{"logits": [1, 3, 2], "seed": 7}' | croupier decide
@@ -36,7 +36,7 @@ Examples:
 Keys: logits or row; dtype (bf16, fp16, fp32), tile, ranks; params; prompt, output; seed, position, draws;
 support, logprobs, mask, feedback {level, weight}, max_length, hot or hot_blocks, random, decided;
 impl (fast, reference), target.
-A mistake is answered with {"error": ...}, and the next line is read. docs/decide.md says it all.)";
+An invalid line gets the answer {"error": ...}, and reading continues. docs/decide.md is the reference.)";
 
 void answer_stream(std::istream& lines, const std::string& name, explain::RowFiles& files,
                    explain::Decider& decider) {
@@ -44,7 +44,7 @@ void answer_stream(std::istream& lines, const std::string& name, explain::RowFil
     for (std::string line; std::getline(lines, line);) {
         ++count;
         if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
-        // Flushed: whoever drives this through pipes waits for the answer before the next request.
+        // Flushed, because a program that talks through pipes waits for each answer before its next request.
         std::cout << answer_line(line, name + std::to_string(count), files, decider) << std::endl;
     }
 }
@@ -67,13 +67,14 @@ int run(const std::vector<std::string>& paths) {
 }  // namespace
 
 void add_decide_command(CLI::App& app, int& status) {
-    auto* decide = app.add_subcommand("decide", "Decisions for JSON lines, by the code that the daemon runs");
+    auto* decide =
+        app.add_subcommand("decide", "Decide tokens for requests in JSON lines, with the daemon's own code");
     decide->footer(kHelp);
     auto paths = std::make_shared<std::vector<std::string>>();
-    decide->add_option("files", *paths, "Files of requests; standard input when there are none");
+    decide->add_option("files", *paths, "Files with requests; without any, standard input");
     auto lists_parameters = std::make_shared<bool>(false);
     decide->add_flag("--parameters", *lists_parameters,
-                     "Print docs/parameters.md instead: what params may hold");
+                     "Print the sampling parameters (docs/parameters.md) and exit");
     decide->callback([paths, lists_parameters, &status] {
         if (*lists_parameters) {
             std::cout << parameters_page();

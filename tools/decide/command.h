@@ -1,4 +1,4 @@
-// `croupier decide`: requests in, decisions out, a JSON object a line.
+// `croupier decide`: reads requests and writes decisions, one JSON object per line.
 #pragma once
 
 namespace CLI {

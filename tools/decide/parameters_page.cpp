@@ -14,22 +14,27 @@ using proto::Interval;
 constexpr const char* kHead =
     R"(# Parameters
 
-What a request may set, beside its lists of ids and its order of steps. The names are those of the members of `croupier_params`
-(`include/croupier/types.h`), and of the keys of `params` in a request to `croupier decide` ([decide.md](decide.md)), where `logprob_mode` is written
-`logprobs_mode`, `flags` are `ignore_eos`, `stops_only_ban`, `rank_counts_ties` and the lack of `logprobs`, and `logprobs` stands beside `params`. What each does exactly, and when, says
-[semantics.md](semantics.md). A value outside its range is refused by name.
+The sampling parameters of a request, apart from its lists of ids and its order of steps.
+[semantics.md](semantics.md) defines what each of them does.
 
-This page is what `croupier decide --parameters` prints, from the table in `proto/sampling_fields.h`; a test keeps it equal.
+The names are those of the members of `croupier_params` (`include/croupier/types.h`) and of the keys of
+`params` in a request to `croupier decide` ([decide.md](decide.md)), with these exceptions for
+`croupier decide`: `logprob_mode` is called `logprobs_mode`, `logprobs` is outside `params`, and `flags`
+are the keys `ignore_eos`, `stops_only_ban`, `rank_counts_ties`, and the absence of `logprobs`.
+A value outside its range is refused by name.
+
+`croupier decide --parameters` prints this page from the table in `proto/sampling_fields.h`. A test keeps
+the page equal to that output.
 
 )";
 
 constexpr const char* kFoot = R"(
-Beyond each one's own range:
+Further restrictions:
 
-- `child` is 0 with `rng` `sglang` and `vllm`, whose children differ in their seed.
-- `adaptive_target` is off where `mirostat` is on.
-- `min_tokens` is at most `max_tokens`, where that is on.
-- `eos_token_id` is an id of the vocabulary, and `logprobs` are at most 64 in a session.
+- With `rng` `sglang` or `vllm`, `child` must be 0, because their children differ in the seed.
+- With `mirostat`, `adaptive_target` must be off.
+- `min_tokens` must be at most `max_tokens`, unless that is off.
+- `eos_token_id` must be an id of the vocabulary, and `logprobs` at most 64 in a session.
 )";
 
 template <typename Number>

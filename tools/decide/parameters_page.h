@@ -1,4 +1,4 @@
-// docs/parameters.md: the table of the sampling parameters, for who reads no headers.
+// Generates docs/parameters.md, the table of the sampling parameters.
 #pragma once
 
 #include <string>

@@ -18,7 +18,7 @@
 namespace croupier::tools {
 namespace {
 
-constexpr const char* kHelp = R"(The request is one of `croupier decide`; its draws and n are left aside.
+constexpr const char* kHelp = R"(The request has the format of `croupier decide`; draws and n are ignored.
 
 Examples:
   echo '{"logits": [1, 3, 2], "params": {"top_p": 0.9}}' | croupier explain
@@ -27,9 +27,10 @@ Examples:
       --params '{"temperature": 0.7, "top_k": 40}'
   curl 'localhost:9464/explain?session=replica-0&uid=7&format=json' |
       croupier explain - --tokenizer tokenizer.json
-      a sequence's next decision (with metrics.explain: true)
+      the next decision of a sequence; needs metrics.explain: true
 
-The account is the reference's; the path is that of the daemon's code. docs/decide.md says it all.)";
+The steps are those of the reference implementation; the path is the one that the daemon's code takes.
+docs/decide.md is the reference.)";
 
 struct ExplainOptions {
     std::string request_file;
@@ -91,25 +92,26 @@ int run(const ExplainOptions& options) {
 }  // namespace
 
 void add_explain_command(CLI::App& app, int& status) {
-    auto* explain = app.add_subcommand("explain", "Why this token: a decision step by step");
+    auto* explain = app.add_subcommand("explain", "Show step by step why a token was chosen");
     explain->footer(kHelp);
     auto options = std::make_shared<ExplainOptions>();
     auto* request = explain->add_option("request", options->request_file,
-                                        "File of one request; standard input when there is none, or -");
-    auto* row = explain->add_option("--row", options->row_file, "A file of rows, instead of a request");
+                                        "File with one request; without it, or with -, standard input");
+    auto* row =
+        explain->add_option("--row", options->row_file, "File with rows of logits, instead of a request");
     row->excludes(request);
-    auto* vocab = explain->add_option("--vocab", options->vocab, "Logits in each of its rows")->needs(row);
+    auto* vocab = explain->add_option("--vocab", options->vocab, "Logits per row")->needs(row);
     row->needs(vocab);
-    explain->add_option("--index", options->index, "The row's number")->needs(row)->capture_default_str();
+    explain->add_option("--index", options->index, "Index of the row")->needs(row)->capture_default_str();
     explain->add_option("--dtype", options->dtype, "bf16, fp16 or fp32")->needs(row)->capture_default_str();
-    explain->add_option("--seed", options->seed, "The seed")->needs(row)->capture_default_str();
-    explain->add_option("--params", options->params, "The parameters, as a JSON object")
+    explain->add_option("--seed", options->seed, "Seed of the request")->needs(row)->capture_default_str();
+    explain->add_option("--params", options->params, "Sampling parameters as a JSON object")
         ->needs(row)
         ->capture_default_str();
     explain->add_option("--tokenizer", options->tokenizer,
-                        "The model's tokenizer.json: tokens are shown as text too");
-    explain->add_option("--html", options->page_file, "Write a page with plots, which needs nothing else");
-    explain->add_flag("--json", options->json, "One JSON object");
+                        "The model's tokenizer.json, to show tokens as text too");
+    explain->add_option("--html", options->page_file, "Write a self-contained HTML page with plots");
+    explain->add_flag("--json", options->json, "Print one JSON object");
     explain->callback([options, &status] { status = run(*options); });
 }
 

@@ -1,4 +1,4 @@
-// `croupier explain`: why this token?
+// `croupier explain`: shows step by step why a token was chosen.
 #pragma once
 
 namespace CLI {

@@ -13,9 +13,9 @@ namespace croupier::tools {
 namespace {
 
 constexpr std::size_t kBarColumn = 24;
-constexpr std::size_t kLeastText = 8;  // of a token
+constexpr std::size_t kLeastText = 8;  // width of a token's text
 constexpr std::size_t kMostText = 32;
-constexpr std::size_t kStepColumns = 45;  // what stands before the text of what a step did
+constexpr std::size_t kStepColumns = 45;  // width of the columns before a step's text
 
 std::string bar(double share, std::size_t width, const TerminalStyle& style) {
     const double cells = std::clamp(share, 0.0, 1.0) * static_cast<double>(width);
@@ -37,9 +37,9 @@ std::string head(const explain::Explained& e, const TerminalStyle& style) {
                         logprob.logprob, logprob.rank, explain::flags_in_words(e));
     text += fmt::format("  {}\n", e.chooser);
     const bool same = e.fast.token == e.outcome.decision.token;
-    text += fmt::format("  the daemon's code took the path '{}' to {}\n", e.fast.path,
+    text += fmt::format("  the daemon's code used path '{}' and chose {}\n", e.fast.path,
                         same ? std::string("the same token")
-                             : fmt::format("ANOTHER token, {}: please report this", e.fast.token));
+                             : fmt::format("a DIFFERENT token, {}: please report this bug", e.fast.token));
     if (const std::string agreement = explain::agreement_in_words(e); !agreement.empty())
         text += "  the daemon: " + agreement + "\n";
     if (!e.history.empty()) text += "  after: " + e.history + "\n";
@@ -47,9 +47,8 @@ std::string head(const explain::Explained& e, const TerminalStyle& style) {
 }
 
 std::string steps(const explain::Explained& e, const TerminalStyle& style) {
-    std::string text =
-        painted(fmt::format("{:<18} {:>11} {:>11}   {}\n", "step", "tokens left", "mass left", "what it did"),
-                "1", style);
+    std::string text = painted(
+        fmt::format("{:<18} {:>11} {:>11}   {}\n", "step", "tokens left", "mass left", "result"), "1", style);
     for (const auto& step : e.outcome.account) {
         text += fmt::format("{:<18} {:>11} {:>11.6f}   {}\n", step.step, step.tokens_left, step.mass_left,
                             command_line::wrapped(step.did, kStepColumns, style.width));
@@ -57,7 +56,7 @@ std::string steps(const explain::Explained& e, const TerminalStyle& style) {
     return text;
 }
 
-// What is known of a token beside its number, behind its bar.
+// The text after a token's bar: the token as text, and its role in the request.
 std::string label(const explain::TokenShare& share, const TerminalStyle& style) {
     const std::string standing = explain::standing_in_words(share);
     std::string text = explain::cut_to(share.text, std::clamp(style.width / 3, kLeastText, kMostText));
@@ -74,7 +73,7 @@ std::string picture(const explain::Explained& e, const TerminalStyle& style) {
     }
     const std::size_t taken = kBarColumn + longest + 2;
     const std::size_t room = std::clamp<std::size_t>(style.width, taken + 10, taken + 90) - taken;
-    std::string text = painted(fmt::format("{:>10}  {:>10}\n", "id", "drawn from"), "1", style);
+    std::string text = painted(fmt::format("{:>10}  {:>10}\n", "id", "probability"), "1", style);
     for (const explain::TokenShare& each : e.top) {
         const std::string named = label(each, style);
         const std::string line = fmt::format("{} {:>8}  {:>10.6f}  {}", each.drawn ? ">" : " ", each.token,

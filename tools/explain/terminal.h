@@ -1,4 +1,4 @@
-// A decision's account for a person at a terminal.
+// Shows the steps of a decision on a terminal.
 #pragma once
 
 #include <string>

@@ -27,7 +27,7 @@ struct Built {
     std::vector<CountedTrace> traces;
 };
 
-// Before anything is read: a long count should not end in an error that was there at its start.
+// Checked before reading the traces, which may take long.
 void check_options(const BuildOptions& options) {
     if (options.model.vocab == 0 || options.model.vocab > proto::kMaxVocab) {
         throw explain::RequestError("--vocab is " + std::to_string(options.model.vocab) + "; allowed: 1 to " +
@@ -44,7 +44,7 @@ void check_options(const BuildOptions& options) {
     }
     const auto folder = std::filesystem::absolute(options.output).parent_path();
     if (!std::filesystem::is_directory(folder)) {
-        throw explain::RequestError("--output: there is no folder '" + folder.string() + "'");
+        throw explain::RequestError("--output: no such folder: '" + folder.string() + "'");
     }
     for (const double weight : options.weights) {
         if (weight > 0.0 && weight <= kMostWeight) continue;
@@ -55,7 +55,7 @@ void check_options(const BuildOptions& options) {
 
 Built count_all(const BuildOptions& options) {
     Built built;
-    Progress progress("MB", 1'000'000);
+    command_line::Progress progress("MB", 1'000'000);
     std::vector<double> count_of_id(options.model.vocab);
     for (std::size_t i = 0; i < options.traces.size(); ++i) {
         const double weight = options.weights.empty() ? 1.0 : options.weights[i];
@@ -68,7 +68,7 @@ Built count_all(const BuildOptions& options) {
     return built;
 }
 
-void say_json(const BuildOptions& options, const Built& built) {
+void print_json(const BuildOptions& options, const Built& built) {
     nlohmann::ordered_json report = {{"file", options.output}};
     report.update(hot_sets::facts_json(built.order));
     for (const CountedTrace& trace : built.traces) {
@@ -78,7 +78,7 @@ void say_json(const BuildOptions& options, const Built& built) {
     std::cout << report.dump(-1, ' ', false, explain::Json::error_handler_t::replace) << "\n";
 }
 
-void say_text(const BuildOptions& options, const Built& built) {
+void print_text(const BuildOptions& options, const Built& built) {
     for (const CountedTrace& trace : built.traces) {
         std::cout << fmt::format("{:>14.10g} tokens x {:<6g} {}\n", trace.tokens, trace.weight, trace.path);
     }
@@ -95,9 +95,9 @@ void build_hotness(const BuildOptions& options) {
     const auto saved = shm::save_hotness(options.output, built.order);
     if (!saved) throw explain::RequestError(saved.error().message);
     if (options.json) {
-        say_json(options, built);
+        print_json(options, built);
     } else {
-        say_text(options, built);
+        print_text(options, built);
     }
 }
 

@@ -1,4 +1,4 @@
-// `croupier hotset build`: token traces in, the file of a hotness order out.
+// `croupier hotset build`: creates a hotness file from token traces.
 #pragma once
 
 #include <string>
@@ -17,7 +17,7 @@ struct BuildOptions {
     bool json = false;
 };
 
-// Says what it wrote on standard output. Throws RequestError.
+// Prints a summary to standard output. Throws RequestError.
 void build_hotness(const BuildOptions& options);
 
 }  // namespace croupier::tools

@@ -1,4 +1,4 @@
-// `croupier hotset`: builds the file of a model's hotness order from token traces, and shows one.
+// `croupier hotset`: builds and shows hotness files, and measures sizes of hot sets.
 #pragma once
 
 namespace CLI {

@@ -49,7 +49,7 @@ class LineCounter {
         }
     }
     bool count(const explain::Json& value) {
-        // JSON's whole numbers without a sign are unsigned: others are no ids.
+        // The JSON parser makes whole numbers without a sign unsigned; nothing else is an id.
         if (!value.is_number_unsigned()) return false;
         const auto id = value.get<std::uint64_t>();
         if (id >= count_of_id_.size()) return false;

@@ -1,4 +1,4 @@
-// One line of a trace of JSON lines.
+// Reads one line of a JSON lines trace.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,8 @@
 
 namespace croupier::tools {
 
-// Counts the line's ids into `count_of_id`, which has an entry for each id of the vocabulary. Throws
-// RequestError, which begins with `where`.
+// Adds the line's ids to `count_of_id`, which has an entry for each id of the vocabulary. Throws
+// RequestError; its message begins with `where`.
 void count_json_line(std::string_view line, const std::string& where, std::span<double> count_of_id);
 
 }  // namespace croupier::tools

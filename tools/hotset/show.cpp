@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::size_t kHottest = 10;
 constexpr int kRows = 10;
-constexpr std::size_t kColumn = 8;  // characters that each prefix takes in the picture, its bar with them
+constexpr std::size_t kColumn = 8;  // width of a prefix's column in the chart
 constexpr std::size_t kBar = 3;
 
 std::string facts(const ShowOptions& options, const shm::HotnessFile& file) {
@@ -27,14 +27,14 @@ std::string facts(const ShowOptions& options, const shm::HotnessFile& file) {
         "{}: the hotness order of '{}'\n"
         "  format version {}, checksum {:016x}\n"
         "  {} ids, {} of them counted\n"
-        "  {:.10g} tokens counted; smoothing credits each id with {:g} more\n",
+        "  {:.10g} tokens counted; smoothing adds {:g} to each id\n",
         options.file, order.model, file.header.version, file.header.checksum, order.ids.size(),
         hot_sets::ids_counted(order), order.counted(), order.smoothing);
 }
 
 std::string table(const std::vector<hot_sets::Coverage>& rows, std::uint32_t tp) {
     std::string text = fmt::format("{:>10} {:>10} {:>10}", "hot ids", "counted", "smoothed");
-    text += tp > 1 ? fmt::format("   blocks of them in a rank, of {}\n", tp) : "\n";
+    text += tp > 1 ? fmt::format("   hot blocks per rank, {} ranks\n", tp) : "\n";
     for (const hot_sets::Coverage& row : rows) {
         text += fmt::format("{:>10} {:>9.2f}% {:>9.2f}%", row.hot, 100 * row.counted, 100 * row.smoothed);
         if (tp > 1) {
@@ -46,7 +46,7 @@ std::string table(const std::vector<hot_sets::Coverage>& rows, std::uint32_t tp)
     return text;
 }
 
-// One cell of a column: how much of the tenth that its row stands for is covered.
+// One cell of a column: fills the covered part of this row's tenth.
 std::string cell(double covered, int row, const TerminalStyle& style) {
     const double tenths = std::clamp(covered * kRows - row, 0.0, 1.0);
     if (!style.blocks) return tenths >= 0.5 ? "#" : " ";
@@ -68,7 +68,7 @@ std::string picture(const std::vector<hot_sets::Coverage>& columns, const Termin
     }
     text += "   0% +" + std::string(columns.size() * kColumn, '-') + "\n       ";
     for (const hot_sets::Coverage& column : columns) text += fmt::format("{:>{}}", column.hot, kColumn);
-    return text + "\n       share of the tokens, smoothed, in a hot set of so many ids\n";
+    return text + "\n       share of the tokens (smoothed) in a hot set of this many ids\n";
 }
 
 std::string hottest(const proto::HotnessOrder& order, const explain::TokenTexts& texts) {

@@ -1,4 +1,4 @@
-// `croupier hotset show`: what a hotness file says of itself, and what its prefixes cover.
+// `croupier hotset show`: shows a hotness file and the shares that its prefixes cover.
 #pragma once
 
 #include <cstdint>
@@ -9,9 +9,9 @@ namespace croupier::tools {
 
 struct ShowOptions {
     std::string file;
-    std::optional<std::uint32_t> vocab;  // that it should have
+    std::optional<std::uint32_t> vocab;  // the expected vocabulary size
     std::uint32_t tp = 1;
-    std::string tokenizer;  // a file; empty: ids alone
+    std::string tokenizer;  // a tokenizer.json; empty: show ids only
     bool json = false;
 };
 

@@ -14,7 +14,7 @@
 namespace croupier::tools {
 namespace {
 
-constexpr std::size_t kChunk = 1U << 18U;  // ids that are read at a time
+constexpr std::size_t kChunk = 1U << 18U;  // ids per read
 
 std::uint64_t size_of(const std::string& path) {
     std::error_code failed;
@@ -23,7 +23,7 @@ std::uint64_t size_of(const std::string& path) {
     if (!regular || failed) {
         throw explain::RequestError(
             "trace '" + path +
-            "': " + (failed ? failed.message() : "is no regular file; name one, or - for standard input"));
+            "': " + (failed ? failed.message() : "is not a regular file; use - for standard input"));
     }
     return size;
 }
@@ -47,7 +47,7 @@ std::vector<double> counts_in_file(const std::string& path, const TracedModel& m
     const proto::HotnessOrder& order = file.value().order;
     if (order.model != model.name) {
         throw explain::RequestError("hotness file " + path + ": model is '" + order.model + "', should be '" +
-                                    model.name + "'; another model's ids are other words");
+                                    model.name + "'; ids of different models are different tokens");
     }
     std::vector<double> count_of_id(model.vocab);
     for (std::size_t i = 0; i < order.ids.size(); ++i) {
@@ -56,10 +56,11 @@ std::vector<double> counts_in_file(const std::string& path, const TracedModel& m
     return count_of_id;
 }
 
-std::vector<double> count_int32(const std::string& path, const TracedModel& model, Progress& progress) {
+std::vector<double> count_int32(const std::string& path, const TracedModel& model,
+                                command_line::Progress& progress) {
     if (const std::uint64_t size = size_of(path); size % sizeof(std::int32_t) != 0) {
         throw explain::RequestError("trace '" + path + "' has " + std::to_string(size) +
-                                    " bytes, which is no whole number of int32 token ids");
+                                    " bytes, which is not a multiple of 4 (int32 ids)");
     }
     std::ifstream file = open_trace(path);
     std::vector<double> count_of_id(model.vocab);
@@ -84,7 +85,7 @@ std::vector<double> count_int32(const std::string& path, const TracedModel& mode
 }
 
 std::vector<double> count_json_lines(std::istream& lines, const std::string& path, const TracedModel& model,
-                                     Progress& progress) {
+                                     command_line::Progress& progress) {
     std::vector<double> count_of_id(model.vocab);
     std::uint64_t number = 0;
     for (std::string line; std::getline(lines, line);) {
@@ -98,7 +99,8 @@ std::vector<double> count_json_lines(std::istream& lines, const std::string& pat
     return count_of_id;
 }
 
-std::vector<double> count_by_kind(const std::string& path, const TracedModel& model, Progress& progress) {
+std::vector<double> count_by_kind(const std::string& path, const TracedModel& model,
+                                  command_line::Progress& progress) {
     if (path == "-") {
         progress.begin("counting standard input", 0);
         return count_json_lines(std::cin, "standard input", model, progress);
@@ -111,18 +113,19 @@ std::vector<double> count_by_kind(const std::string& path, const TracedModel& mo
         std::ifstream file = open_trace(path);
         return count_json_lines(file, path, model, progress);
     }
-    throw explain::RequestError("trace '" + path +
-                                "' is of no known kind; its name should end in .i32 (int32 token ids) "
-                                "or .jsonl (JSON lines), or it should be a hotness file");
+    throw explain::RequestError(
+        "trace '" + path +
+        "' has an unknown format; allowed: .i32 (int32 ids), .jsonl (JSON lines), or a hotness file");
 }
 
 }  // namespace
 
-std::vector<double> count_trace(const std::string& path, const TracedModel& model, Progress& progress) {
+std::vector<double> count_trace(const std::string& path, const TracedModel& model,
+                                command_line::Progress& progress) {
     std::vector<double> count_of_id = count_by_kind(path, model, progress);
     const bool empty =
         std::all_of(count_of_id.begin(), count_of_id.end(), [](double count) { return count == 0.0; });
-    if (empty) throw explain::RequestError("trace '" + path + "' holds no token");
+    if (empty) throw explain::RequestError("trace '" + path + "' contains no token");
     return count_of_id;
 }
 

@@ -1,11 +1,11 @@
-// Token traces: how often each id of a model occurs in one.
+// Counts how often each id of a model occurs in a token trace.
 #pragma once
 
 #include <cstdint>
 #include <string>
 #include <vector>
 
-#include "tools/progress.h"
+#include "command_line/progress.h"
 
 namespace croupier::tools {
 
@@ -14,8 +14,9 @@ struct TracedModel {
     std::uint32_t vocab = 0;
 };
 
-// A file of int32 (.i32), of JSON lines (.jsonl), or another hotness file; "-" stands for JSON lines on
-// standard input. Throws RequestError for a trace that does not fit the model.
-std::vector<double> count_trace(const std::string& path, const TracedModel& model, Progress& progress);
+// Reads int32 ids (.i32), JSON lines (.jsonl), a hotness file, or JSON lines from standard input ("-").
+// Throws RequestError if the trace does not fit the model.
+std::vector<double> count_trace(const std::string& path, const TracedModel& model,
+                                command_line::Progress& progress);
 
 }  // namespace croupier::tools

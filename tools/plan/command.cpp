@@ -12,46 +12,46 @@
 #include <stdexcept>
 
 #include "command_line/choices.h"
+#include "command_line/number_between.h"
 #include "proto/geometry.h"
 #include "proto/plane.h"
-#include "tools/number_between.h"
+#include "sim/request_mixes.h"
 #include "tools/plan/measurement_json.h"
 #include "tools/plan/plan.h"
-#include "tools/request_mixes.h"
 #include "tools/whole_file.h"
 
 namespace croupier::tools {
 namespace {
 
 constexpr const char* kPlanHelp =
-    R"(How many samplers an engine needs here, what a step's decisions cost, whether they hide behind a stage, and what
-memory that takes. A few short runs of `croupier sim` measure what steps take with one sampler, two, half of them and
-all at work; the plan deals a step's columns out to samplers, plays it, and fits what a column costs. --check runs sim with the answer and
-prints the error. --transport says what is planned for: rows, the default of host writers, or lean.
+    R"(Plans the number of samplers for an engine on this host. Predicts the time of a step, whether it is hidden
+behind a pipeline stage, and the memory. Short runs of `croupier sim` measure steps with one sampler, two,
+half and all of those that fit; a model fitted to these runs predicts the rest. --check runs sim with the
+recommended number of samplers and prints the error of the prediction.
 
 Examples:
   croupier plan
-      defaults: 64 columns of 151,936 logits, a stage of 20 ms
+      plan for 64 columns of 151,936 logits and a stage of 20 ms
   croupier plan --vocab 128256 --batch 256 --tp 4 --stage-ms 12 --check
   croupier plan --batch 256 --json
-      for a program; `kubernetes` has a pod's requests
+      print JSON; its key `kubernetes` has the resources of a pod
   croupier plan --batch 256 --kubernetes
-      the same as YAML
+      print the resources of a pod as YAML
   croupier plan measure --batch 16,64,256 --save host.json
   croupier plan --from host.json --batch 128
-      a plan for the host that this was measured on
+      plan for the host on which host.json was measured
 
-docs/operations.md says how to read it, docs/plan-measured.md how good it was.)";
+docs/operations.md explains the output.)";
 
 constexpr const char* kMeasureHelp =
-    R"(Three runs of `croupier sim` for every combination, one to four seconds each. Plans are fitted to what is measured:
-name the smallest and the largest of each that plans will be asked for.
+    R"(Runs `croupier sim` three times for every combination, for one to four seconds each. Plans interpolate between
+measured settings: for each option, give the smallest and the largest value that you will plan for.
 
 Examples:
   croupier plan measure --vocab 32000,151936 --batch 16,64,256 --tp 1,4 \
       --stage-ms 5,20 --mix fixed,mixed --save host.json)";
 
-// Samplers sleep through most of a longer stage as through this one, and measuring takes longer.
+// Longer stages would only make the measurement slower: samplers sleep through most of them.
 constexpr double kLongestMeasuredStageMs = 20.0;
 
 struct PlanOptions {
@@ -86,42 +86,43 @@ int run(const std::function<void()>& work, bool json) {
 }
 
 std::vector<std::string> mixes() {
-    return {kRequestMixes.begin(), kRequestMixes.end()};
+    return {sim::kRequestMixes.begin(), sim::kRequestMixes.end()};
 }
 
 void add_requests(CLI::App& command, Requests& requests, SimPlace& place) {
-    command.add_option("--dtype", requests.dtype, "Type of the logits")
+    command.add_option("--dtype", requests.dtype, "Data type of the logits")
         ->capture_default_str()
         ->check(command_line::one_of({"bf16", "fp16", "fp32"}));
-    command.add_option("--transport", requests.transport, "What writers send of a step")
+    command.add_option("--transport", requests.transport, "What writers send: whole rows, or lean steps")
         ->capture_default_str()
         ->check(command_line::one_of({"rows", "lean"}));
-    command.add_flag("--summaries", requests.summaries, "Writers give each tile's largest logit too");
+    command.add_flag("--summaries", requests.summaries, "Writers also store the largest logit of each tile");
     command.add_option("--wait", requests.wait, "How samplers wait")
         ->capture_default_str()
         ->check(command_line::one_of({"spin", "adaptive", "sleep"}));
     command.add_option("--shm-dir", place.shm_dir,
-                       "Where measuring runs keep their segments (default: sim's)");
+                       "Directory for the segments of the runs (default: that of sim)");
 }
 
 void add_room(CLI::App& command, PlanQuestion& question) {
     SessionRoom& room = question.room;
-    command.add_option("--sessions", room.sessions, "Engines that share the daemon")
+    command.add_option("--sessions", room.sessions, "Number of engines that share the daemon")
         ->capture_default_str()
         ->check(CLI::Range(1U, proto::kMaxSessions));
-    command.add_option("--steps-in-flight", room.steps_in_flight, "Slots of a session's rings")
+    command.add_option("--steps-in-flight", room.steps_in_flight, "Slots in each session's rings")
         ->capture_default_str()
         ->check(CLI::Range(1U, proto::kMaxSlots));
-    command.add_option("--max-sequences", room.max_sequences, "Sequences of a session at once")
+    command.add_option("--max-sequences", room.max_sequences, "Most sequences in a session at a time")
         ->capture_default_str()
         ->check(CLI::Range(1U, proto::kMaxSequences));
-    command.add_option("--max-length", room.max_length, "Prompt and output of a sequence, in tokens")
+    command
+        .add_option("--max-length", room.max_length, "Longest sequence in tokens, prompt and output together")
         ->capture_default_str()
         ->check(CLI::Range(2U, proto::kMaxLength));
     auto* rows = command.add_option("--rows", question.hot_set.rows,
-                                    "Files of the model's bf16 rows: whether a hot set pays");
-    auto* hot =
-        command.add_option("--hot", question.hot_set.hot, "Its hotness order (`croupier hotset build`)");
+                                    "Files with bf16 rows of the model, to check whether a hot set helps");
+    auto* hot = command.add_option("--hot", question.hot_set.hot,
+                                   "The model's hotness order (`croupier hotset build`)");
     rows->needs(hot);
     hot->needs(rows);
 }
@@ -131,17 +132,18 @@ void add_engine(CLI::App& command, PlanQuestion& question) {
     command.add_option("--vocab", setting.vocab, "Tokens in the vocabulary")
         ->capture_default_str()
         ->check(CLI::Range(256U, proto::kMaxVocab));
-    command.add_option("--batch", setting.batch, "Columns of a step")
+    command.add_option("--batch", setting.batch, "Columns per step")
         ->capture_default_str()
         ->check(CLI::Range(1U, proto::kMaxBatch));
     command.add_option("--tp", setting.tp, "Tensor-parallel ranks")
         ->capture_default_str()
         ->check(CLI::Range(1U, proto::kMaxTp));
-    command.add_option("--stage-ms", setting.stage_ms, "Milliseconds of a pipeline stage: T_cycle")
+    command.add_option("--stage-ms", setting.stage_ms, "Duration of a pipeline stage (T_cycle), in ms")
         ->capture_default_str()
-        ->check(number_between(0.001, 10000.0));
+        ->check(command_line::number_between(0.001, 10000.0));
     command
-        .add_option("--mix", setting.requests.mix, "What requests ask for, as `croupier sim --mix` has it")
+        .add_option("--mix", setting.requests.mix,
+                    "Sampling parameters of the requests (see `croupier sim --mix`)")
         ->capture_default_str()
         ->check(command_line::one_of(mixes()));
     command
@@ -149,9 +151,9 @@ void add_engine(CLI::App& command, PlanQuestion& question) {
                     "Number of samplers; 0 chooses the smallest sufficient number")
         ->capture_default_str()
         ->check(CLI::Range(0U, proto::kMaxSamplers));
-    command.add_option("--of-stage", question.share_of_stage, "The share of a stage that decisions may take")
+    command.add_option("--of-stage", question.share_of_stage, "Share of a stage that the decisions may take")
         ->capture_default_str()
-        ->check(number_between(0.01, 1.0));
+        ->check(command_line::number_between(0.01, 1.0));
 }
 
 MeasuredSettings settings_of(const PlanQuestion& question) {
@@ -169,26 +171,25 @@ MeasuredSettings settings_of(const PlanQuestion& question) {
     return settings;
 }
 
-// A plan of this host that does not fit it.
+// Adds a note if this host's shared memory is too small for the plan.
 void note_room(Plan& plan, const std::string& directory) {
     struct statvfs room {};
     if (::statvfs(directory.c_str(), &room) != 0) return;
     const std::uint64_t free = std::uint64_t{room.f_bavail} * room.f_frsize;
     if (free >= plan.memory.shm_bytes) return;
-    plan.notes.push_back(
-        fmt::format("{} has {} MiB free here, which is not enough: mount it larger "
-                    "(docker: --shm-size; a tmpfs: -o remount,size=)",
-                    directory, free >> 20U));
+    plan.notes.push_back(fmt::format(
+        "{} has only {} MiB free on this host: enlarge it (docker: --shm-size; tmpfs: -o remount,size=)",
+        directory, free >> 20U));
 }
 
 void check_samplers(const PlanQuestion& question) {
     if (question.samplers <= question.setting.batch) return;
     throw std::runtime_error(fmt::format(
-        "--samplers is {}, and more than the batch of {} have nothing to do: --samplers {} or --batch {}",
+        "--samplers is {}, but a batch of {} keeps only that many busy: use --samplers {} or --batch {}",
         question.samplers, question.setting.batch, question.setting.batch, question.samplers));
 }
 
-// Before minutes of measuring, not after them. A FIFO is opened once: its reader would see its end.
+// Checked before measuring, which takes minutes. A FIFO is skipped: opening it here would end its reader.
 void check_can_save(const std::string& path) {
     if (path.empty() || std::filesystem::is_fifo(path)) return;
     const WholeFile tried(path);
@@ -215,7 +216,8 @@ void plan(const PlanOptions& options) {
 
 void add_measure(CLI::App& plan, int& status) {
     auto options = std::make_shared<MeasureOptions>();
-    auto* command = plan.add_subcommand("measure", "What columns and steps cost on this host, as a file");
+    auto* command =
+        plan.add_subcommand("measure", "Measure the cost of steps on this host and save it to a file");
     command->footer(kMeasureHelp);
     MeasuredSettings& settings = options->settings;
     const auto list = [command](const char* name, auto& values, const char* what) {
@@ -224,19 +226,19 @@ void add_measure(CLI::App& plan, int& status) {
             ->expected(1, 64)
             ->capture_default_str();
     };
-    list("--vocab", settings.vocabs, "Vocabularies")->check(CLI::Range(256U, proto::kMaxVocab));
-    list("--batch", settings.batches, "Columns of a step")->check(CLI::Range(1U, proto::kMaxBatch));
+    list("--vocab", settings.vocabs, "Vocabulary sizes")->check(CLI::Range(256U, proto::kMaxVocab));
+    list("--batch", settings.batches, "Columns per step")->check(CLI::Range(1U, proto::kMaxBatch));
     list("--tp", settings.ranks, "Tensor-parallel ranks")->check(CLI::Range(1U, proto::kMaxTp));
-    list("--mix", settings.mixes, "Mixes, as `croupier sim --mix` has them")
+    list("--mix", settings.mixes, "Request mixes (see `croupier sim --mix`)")
         ->check(command_line::one_of(mixes()));
     list("--samplers", settings.samplers,
-         "Samplers at work (default: one, two, half of all, all that have room)")
+         "Numbers of samplers (default: one, two, half and all of those that fit)")
         ->check(CLI::Range(1U, proto::kMaxSamplers));
     list("--stage-ms", settings.stages_ms,
-         "Milliseconds of pipeline stages, which take turns: more of them take no more runs")
-        ->check(number_between(0.0, 10000.0));
+         "Stage durations in ms; runs alternate between them, so more values need no more runs")
+        ->check(command_line::number_between(0.0, 10000.0));
     add_requests(*command, settings.other.requests, options->place);
-    command->add_option("--save", options->save, "The file to write; it is replaced whole")->required();
+    command->add_option("--save", options->save, "Output file, replaced atomically")->required();
     command->callback([options, &status] {
         status = run(
             [&] {
@@ -251,17 +253,20 @@ void add_measure(CLI::App& plan, int& status) {
 
 void add_plan_command(CLI::App& app, int& status) {
     auto options = std::make_shared<PlanOptions>();
-    auto* command = app.add_subcommand("plan", "How many samplers this host should run, and what that costs");
+    auto* command =
+        app.add_subcommand("plan", "Plan the number of samplers, and predict step time and memory");
     command->footer(kPlanHelp);
     add_engine(*command, options->question);
     add_requests(*command, options->question.setting.requests, options->place);
     add_room(*command, options->question);
     command->add_option("--from", options->from,
-                        "Measured elsewhere or before: a file of `plan measure` or --save");
-    command->add_option("--save", options->save, "Keep what is measured")->excludes("--from");
-    command->add_flag("--check", options->check, "Run croupier sim with the answer, and print the error");
-    auto* json = command->add_flag("--json", options->json, "One JSON object");
-    command->add_flag("--kubernetes", options->kubernetes, "A pod's resources and memory volume, YAML")
+                        "Use a saved measurement (`plan measure` or --save) instead of measuring");
+    command->add_option("--save", options->save, "Save the measurement to this file")->excludes("--from");
+    command->add_flag("--check", options->check,
+                      "Verify the plan with croupier sim and print the prediction error");
+    auto* json = command->add_flag("--json", options->json, "Print one JSON object");
+    command
+        ->add_flag("--kubernetes", options->kubernetes, "Print a pod's resources and memory volume as YAML")
         ->excludes(json);
     add_measure(*command, status);
     command->callback([command, options, &status] {

@@ -2,8 +2,8 @@
 
 #include <array>
 
-#include "bench/decide/row_order.h"
-#include "bench/hotset_size/size.h"
+#include "measurement/row_order.h"
+#include "tools/hotset/size.h"
 
 namespace croupier::tools {
 namespace {
@@ -11,15 +11,15 @@ namespace {
 constexpr std::uint32_t kRounds = 40;
 
 double race_us(const HotSetQuestion& question) {
-    const auto rows = bench::BenchRows::from_file(question.rows, question.vocab)
-                          .in_order(bench::read_order(question.hot, question.vocab));
+    const auto rows = measurement::BenchRows::from_file(question.rows, question.vocab)
+                          .in_order(measurement::read_order(question.hot, question.vocab));
     proto::SamplingParams params;
     params.temperature = question.temperature;
     params.rng = proto::Rng::race;
     params.flags = proto::kNoLogprob;
     constexpr std::array<std::uint32_t, 1> kNoHotSet = {0};
-    Progress progress("rounds", 1);
-    return bench::measure_draws(rows, params, kNoHotSet, kRounds, progress).front().mean_us();
+    command_line::Progress progress("rounds", 1);
+    return measurement::measure_draws(rows, params, kNoHotSet, kRounds, progress).front().mean_us();
 }
 
 }  // namespace
@@ -27,13 +27,13 @@ double race_us(const HotSetQuestion& question) {
 HotSetAnswer ask_hot_set(const HotSetQuestion& question) {
     HotSetAnswer answer;
     if (question.rows.empty()) return answer;
-    bench::SizeOptions options;
+    SizeOptions options;
     options.rows = question.rows;
     options.hot = question.hot;
     options.vocab = question.vocab;
     options.temperature = question.temperature;
     options.rounds = kRounds;
-    const bench::SizeResults sizes = bench::measure_sizes(options);
+    const SizeResults sizes = measure_sizes(options);
     answer.measured = true;
     answer.size = sizes.grid[sizes.best.place].hot;
     answer.expected_us = sizes.expected.us(answer.size);

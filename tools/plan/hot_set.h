@@ -1,4 +1,4 @@
-// Whether a hot set pays here: the sizing model's F(H), beside the race that needs none.
+// Whether a hot set makes draws faster on this host: compares the sizing model's F(H) with draws without one.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 namespace croupier::tools {
 
 struct HotSetQuestion {
-    std::vector<std::string> rows;  // of the model's logits; empty: nothing can be measured
+    std::vector<std::string> rows;  // files of the model's logits; empty: nothing is measured
     std::string hot;                // the hotness order
     std::uint32_t vocab = 151936;
     double temperature = 0.8;
@@ -21,10 +21,10 @@ struct HotSetAnswer {
     double own_choice_us = 0.0;  // `rng: shvs` without a hot set
     double race_us = 0.0;        // `rng: race`, the default
 
-    // By a tenth at least: less is what two runs differ by.
-    bool pays_beside(double us) const { return measured && expected_us < 0.9 * us; }
-    bool pays_for_shvs() const { return pays_beside(own_choice_us); }
-    bool pays_for_race() const { return pays_beside(race_us); }
+    // By at least 10 %: smaller differences are within the noise between two runs.
+    bool is_faster_than(double us) const { return measured && expected_us < 0.9 * us; }
+    bool pays_for_shvs() const { return is_faster_than(own_choice_us); }
+    bool pays_for_race() const { return is_faster_than(race_us); }
 };
 
 // Throws std::runtime_error with what is wrong with the files.

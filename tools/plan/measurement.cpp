@@ -10,9 +10,9 @@
 #include <string>
 #include <vector>
 
+#include "command_line/progress.h"
 #include "testing/file_text.h"
 #include "tools/plan/measurement_json.h"
-#include "tools/progress.h"
 #include "tools/whole_file.h"
 
 namespace croupier::tools {
@@ -20,7 +20,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Of tens of thousands of settings.
+// Enough for tens of thousands of settings.
 constexpr std::uint64_t kMostBytes = 16U << 20U;
 
 std::string processor_name() {
@@ -31,12 +31,13 @@ std::string processor_name() {
     return "unknown";
 }
 
-// The daemon starts one a core but one, of the cores that it may use: it is asked, not imitated.
+// The daemon starts one sampler fewer than the cores that it may use. Derived from a run, so that its rule is
+// not copied here.
 std::uint32_t cores_of(const MeasuredStep& with_own_choice) {
     return with_own_choice.samplers + 1;
 }
 
-// Two, as most plans say two.
+// Includes two, the number that most plans recommend.
 std::vector<std::uint32_t> usual_counts(std::uint32_t most) {
     const std::set<std::uint32_t> counts = {1, std::min(2U, most), std::max(1U, (most + 1) / 2), most};
     return {counts.begin(), counts.end()};
@@ -74,8 +75,8 @@ class Measuring {
         std::vector<MeasuredStep> runs;
     };
 
-    // In rounds, each setting once in each: what else a host does comes and goes over minutes, and is then
-    // in all settings alike.
+    // In rounds, with each setting once per round, so that load from other programs affects all settings
+    // alike.
     void run_all() {
         progress_.begin("measuring with croupier sim", asked_.size() * kMeasuringRuns);
         for (std::uint32_t seed = 1; seed <= kMeasuringRuns; ++seed) {
@@ -84,10 +85,10 @@ class Measuring {
                 progress_.advance(1);
             }
         }
-        for (const Asked& asked : asked_) measurement_.steps.push_back(taken_together(asked.runs));
+        for (const Asked& asked : asked_) measurement_.steps.push_back(combine_runs(asked.runs));
     }
 
-    // A run so small that its times are nobody's.
+    // A minimal run, whose times are not used.
     void find_cores() {
         Setting smallest;
         smallest.requests.mix = "fixed";
@@ -97,8 +98,8 @@ class Measuring {
         measurement_.host = {processor_name(), cores_of(run_sim_once(smallest, 0, place_, 1))};
     }
 
-    // Neighbours in any list have different stages, like a checkerboard's fields: every vocabulary, batch and
-    // so on meets every stage, and no run is needed for that.
+    // Alternates the stages like a checkerboard, so that every vocabulary, batch and so on is measured with
+    // every stage, without extra runs.
     void with_each_count(Setting setting, std::size_t turn) {
         const std::uint32_t batch = setting.batch;
         for (const std::uint32_t samplers : counts_of(setting.tp)) {
@@ -118,21 +119,21 @@ class Measuring {
 
     const MeasuredSettings& settings_;
     const SimPlace& place_;
-    Progress progress_;
+    command_line::Progress progress_;
     std::vector<Asked> asked_;
     Measurement measurement_;
 };
 
-// Before it is opened: opening a FIFO waits for its writer.
+// Checked before opening, because opening a FIFO waits for its writer.
 void check_readable(const std::string& path) {
     std::error_code failed;
     const fs::file_status status = fs::status(path, failed);
     if (!fs::exists(status)) throw std::runtime_error(failed.message());
-    if (fs::is_directory(status)) throw std::runtime_error("it is a folder; name a file in it");
-    if (!fs::is_regular_file(status)) throw std::runtime_error("it is no regular file; save it to one");
+    if (fs::is_directory(status)) throw std::runtime_error("it is a folder, not a file");
+    if (!fs::is_regular_file(status)) throw std::runtime_error("it is not a regular file");
     const std::uint64_t bytes = fs::file_size(path);
     if (bytes <= kMostBytes) return;
-    throw std::runtime_error(fmt::format("it has {} bytes, a measurement at most {}", bytes, kMostBytes));
+    throw std::runtime_error(fmt::format("it has {} bytes; a measurement has at most {}", bytes, kMostBytes));
 }
 
 nlohmann::json json_in(const std::string& path) {
@@ -142,10 +143,10 @@ nlohmann::json json_in(const std::string& path) {
     try {
         return nlohmann::json::parse(*text);
     } catch (const nlohmann::json::parse_error& fault) {
-        if (fault.byte > text->size()) throw std::runtime_error("it ends before its JSON does");
-        throw std::runtime_error(fmt::format("it is no JSON at byte {}", fault.byte));
+        if (fault.byte > text->size()) throw std::runtime_error("its JSON is truncated");
+        throw std::runtime_error(fmt::format("it is not valid JSON at byte {}", fault.byte));
     } catch (const nlohmann::json::exception&) {
-        throw std::runtime_error("a number in it is larger than any that a program computes with");
+        throw std::runtime_error("it contains a number that is too large");
     }
 }
 
@@ -162,7 +163,7 @@ Measurement measure(const MeasuredSettings& settings, const SimPlace& place) {
 void save(const Measurement& measurement, const std::string& path) {
     WholeFile file(path);
     file.stream() << measurement_to_json(measurement).dump(1) << '\n';
-    file.put_in_place();
+    file.commit();
 }
 
 Measurement load_measurement(const std::string& path) {
@@ -170,7 +171,7 @@ Measurement load_measurement(const std::string& path) {
         return measurement_from_json(json_in(path));
     } catch (const std::exception& fault) {
         throw std::runtime_error(path + ": " + fault.what() +
-                                 "; `croupier plan measure --save FILE` writes one");
+                                 "; create one with `croupier plan measure --save FILE`");
     }
 }
 

@@ -1,4 +1,4 @@
-// What was measured on a host, as a file that `croupier plan --from` reads on another.
+// Measurements of a host. `croupier plan --from` can read them on another host.
 #pragma once
 
 #include <cstdint>
@@ -13,10 +13,9 @@ namespace croupier::tools {
 
 struct Host {
     std::string processor;
-    std::uint32_t cores = 1;  // that a daemon counts there: by affinity and quota
+    std::uint32_t cores = 1;  // as the daemon counts them: by affinity and quota
 
-    // Cores that samplers can have: one is the scheduler's and the supervisor's, one each the ranks'
-    // workers'.
+    // One core is left for the scheduler and the supervisor, and one for each rank's worker.
     std::uint32_t most_samplers(std::uint32_t tp) const;
 };
 
@@ -25,21 +24,22 @@ struct Measurement {
     std::vector<MeasuredStep> steps;
 };
 
-// Of every combination a run; the stages take turns.
+// Every combination is measured; the stage durations alternate between runs.
 struct MeasuredSettings {
     std::vector<std::string> mixes;
     std::vector<std::uint32_t> vocabs;
     std::vector<std::uint32_t> batches;
     std::vector<std::uint32_t> ranks;
     std::vector<double> stages_ms;
-    std::vector<std::uint32_t> samplers;  // empty: one, two, half of all and all that the cores have room for
-    Setting other;                        // what is the same in all
-    bool starts = false;                  // steps of one column a sampler, too: what they take to start
+    std::vector<std::uint32_t> samplers;  // empty: one, two, half and all of those that fit on the cores
+    Setting other;                        // the values that all runs share
+    bool starts =
+        false;  // also measure steps with one column per sampler, which show the cost of starting a step
 };
 
 Measurement measure(const MeasuredSettings& settings, const SimPlace& place);
 
-// Whole or not at all. All throw std::runtime_error with the file, the place and what would be right.
+// Replaces the file atomically. All throw std::runtime_error with the file, the field and what is allowed.
 void save(const Measurement& measurement, const std::string& path);
 Measurement load_measurement(const std::string& path);
 

@@ -16,7 +16,7 @@ using nlohmann::ordered_json;
 
 constexpr const char* kFormat = "croupier-plan-measurement";
 constexpr std::uint32_t kVersion = 1;
-constexpr double kLeastUs = 1e-3;  // of a clock that counts nanoseconds
+constexpr double kLeastUs = 1e-3;  // the resolution of the clock
 constexpr double kMostUs = 1e9;
 
 const json& field(const json& object, const char* name, const std::string& where) {
@@ -43,7 +43,7 @@ std::uint32_t whole(const json& object, const char* name, const std::string& whe
                                          found, least, most));
 }
 
-// Names that go to a terminal and, if asked for, to a program's arguments.
+// Restricted, because names are printed to terminals and passed as program arguments.
 std::string word(const json& object, const char* name, const std::string& where) {
     const json& value = field(object, name, where);
     std::string found = value.is_string() ? value.get<std::string>() : "";
@@ -51,10 +51,10 @@ std::string word(const json& object, const char* name, const std::string& where)
         !found.empty() && found.size() < 64 && found.front() != '-' &&
         found.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789-_=.,") == std::string::npos;
     if (plain) return found;
-    throw std::runtime_error(fmt::format("{}: `{}` is no name", where, name));
+    throw std::runtime_error(fmt::format("{}: `{}` is not a name", where, name));
 }
 
-// Of a processor: what the kernel says, for people.
+// Cleans the processor's name, which is only displayed.
 std::string printable(std::string text) {
     std::erase_if(text, [](char c) { return c < ' ' || c > '~'; });
     return text.substr(0, 100);
@@ -66,18 +66,18 @@ ColumnTimes columns_from(const json& object, const std::string& where) {
     const json& buckets = field(object, "column_buckets", where);
     if (!buckets.is_array() || buckets.size() != columns.buckets.size()) {
         throw std::runtime_error(
-            fmt::format("{}: `column_buckets` is no list of {} counts", where, columns.buckets.size()));
+            fmt::format("{}: `column_buckets` is not a list of {} counts", where, columns.buckets.size()));
     }
     std::uint64_t all = 0;
     for (std::size_t bucket = 0; bucket < columns.buckets.size(); ++bucket) {
         const json& count = buckets[bucket];
         if (!count.is_number_unsigned() || count.get<std::uint64_t>() > (1ULL << 40U)) {
-            throw std::runtime_error(fmt::format("{}: `column_buckets`[{}] is no count", where, bucket));
+            throw std::runtime_error(fmt::format("{}: `column_buckets`[{}] is not a count", where, bucket));
         }
         columns.buckets[bucket] = count.get<std::uint64_t>();
         all += columns.buckets[bucket];
     }
-    if (all == 0) throw std::runtime_error(where + ": `column_buckets` counts no column");
+    if (all == 0) throw std::runtime_error(where + ": `column_buckets` is all zeros");
     return columns;
 }
 
@@ -96,7 +96,7 @@ MeasuredStep step_from(const json& object, const std::string& where) {
     setting.tp = whole(object, "tp", where, 1, proto::kMaxTp);
     setting.stage_ms = number(object, "stage_ms", where, 0.0, 1e6);
     step.samplers = whole(object, "samplers", where, 1, proto::kMaxSamplers);
-    // Files of before have one, and do not say so.
+    // Older files have one run and no such field.
     if (object.contains("runs")) step.runs = whole(object, "runs", where, 1, 1000);
     step.steps = whole(object, "steps", where, 1, std::numeric_limits<std::uint32_t>::max());
     step.p50_us = number(object, "p50_us", where, kLeastUs, kMostUs);
@@ -147,10 +147,11 @@ ordered_json measurement_to_json(const Measurement& measurement) {
 
 Measurement measurement_from_json(const json& json) {
     if (!json.is_object() || !json.contains("format") || json.at("format") != kFormat)
-        throw std::runtime_error("it is no measurement of `croupier plan`");
+        throw std::runtime_error("it is not a measurement of `croupier plan`");
     const std::uint32_t version = whole(json, "version", "the measurement", 0, UINT32_MAX);
     if (version != kVersion) {
-        throw std::runtime_error(fmt::format("its version is {}, this croupier reads {}", version, kVersion));
+        throw std::runtime_error(
+            fmt::format("its version is {}; this croupier reads version {}", version, kVersion));
     }
     Measurement measurement;
     const auto& host = field(json, "host", "the measurement");
@@ -159,7 +160,7 @@ Measurement measurement_from_json(const json& json) {
     measurement.host.processor = printable(processor.is_string() ? processor.get<std::string>() : "unknown");
     const auto& steps = field(json, "steps", "the measurement");
     if (!steps.is_array() || steps.empty() || steps.size() > 100000)
-        throw std::runtime_error("`steps` is no list of measured steps");
+        throw std::runtime_error("`steps` is not a list of measured steps");
     for (std::size_t i = 0; i < steps.size(); ++i)
         measurement.steps.push_back(step_from(steps[i], fmt::format("`steps`[{}]", i)));
     return measurement;

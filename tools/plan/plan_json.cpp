@@ -11,9 +11,9 @@ Json prediction_json(const Plan& plan, const Prediction& prediction) {
             {"p50_us", prediction.p50_us},
             {"p99_us", prediction.p99_us},
             {"column_us", prediction.column_us},
-            {"columns_alone_us", prediction.played_us},
+            {"columns_alone_us", prediction.columns_us},
             {"share_of_stage", plan.share_of_stage(prediction)},
-            {"hides", plan.hides(prediction)}};
+            {"hides", plan.is_hidden(prediction)}};
 }
 
 Json hot_set_json(const HotSetAnswer& hot) {

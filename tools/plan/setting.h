@@ -1,4 +1,4 @@
-// What an engine asks of its samplers, as `croupier plan` plans it and `croupier sim` imitates it.
+// The workload of an engine, as `croupier plan` plans for it and `croupier sim` simulates it.
 #pragma once
 
 #include <cstdint>
@@ -8,17 +8,18 @@
 
 namespace croupier::tools {
 
-// Times of two settings that differ in any of these have nothing to do with each other.
+// Settings that differ in any of these are never compared or fitted together.
 struct Requests {
-    std::string mix = "mixed";  // by the name that `croupier sim --mix` knows it by
+    std::string mix = "mixed";  // a name of `croupier sim --mix`
     std::string dtype = "bf16";
     std::string transport = "rows";
     bool summaries = false;
     std::string wait = "adaptive";
 
     bool operator==(const Requests&) const = default;
-    std::string text() const;     // "mix mixed, bf16 rows, wait adaptive"
-    std::string options() const;  // of `croupier plan measure`: "--mix mixed", and what is not usual
+    std::string text() const;  // "mix mixed, bf16 rows, wait adaptive"
+    std::string options()
+        const;  // for `croupier plan measure`: "--mix mixed" and all values that are not defaults
 };
 
 struct Setting {

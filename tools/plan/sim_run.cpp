@@ -13,7 +13,7 @@
 #include <stdexcept>
 #include <vector>
 
-#include "bench/percentiles.h"
+#include "measurement/percentiles.h"
 #include "testing/child_process.h"
 #include "testing/file_text.h"
 #include "tools/program_beside.h"
@@ -23,7 +23,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Requests of fixed mixes fill whole microbatches: two of them, from their first token to their last.
+// Enough for the two microbatches of a fixed mix, from their first token to their last.
 constexpr std::uint32_t kOutputMost = 32;
 constexpr std::uint32_t kSteps = 2 * kOutputMost;
 constexpr std::uint32_t kPromptMost = 2048;
@@ -32,7 +32,7 @@ class OutputFile {
   public:
     OutputFile() : path_((fs::temp_directory_path() / "croupier-plan-XXXXXX").string()) {
         const int descriptor = ::mkstemp(path_.data());
-        if (descriptor < 0) throw std::runtime_error("cannot make a file like " + path_);
+        if (descriptor < 0) throw std::runtime_error("cannot create a file like " + path_);
         ::close(descriptor);
     }
     OutputFile(const OutputFile&) = delete;
@@ -84,10 +84,10 @@ std::vector<std::string> arguments_of(const Setting& setting, std::uint32_t samp
 MeasuredStep measured_step_of(const std::string& last_line, const Setting& setting) {
     const auto json = nlohmann::json::parse(last_line, nullptr, false);
     if (!json.is_object() || !json.contains("daemon")) {
-        throw std::runtime_error("croupier sim did not end with its report: " + last_line);
+        throw std::runtime_error("the last line of croupier sim is not its report: " + last_line);
     }
     if (!json.value("ok", false)) {
-        throw std::runtime_error("croupier sim was not sound: " + json.value("fault", last_line));
+        throw std::runtime_error("croupier sim failed: " + json.value("fault", last_line));
     }
     MeasuredStep measured;
     measured.setting = setting;
@@ -108,15 +108,15 @@ MeasuredStep run_sim_once(const Setting& setting, std::uint32_t samplers, const 
                           std::uint32_t seed) {
     const auto arguments = arguments_of(setting, samplers, place, seed);
     if (::access(arguments.front().c_str(), X_OK) != 0) {
-        throw std::runtime_error("cannot run " + arguments.front() + ", which measures; " +
-                                 kWhoHasProgramsBeside);
+        throw std::runtime_error("cannot run " + arguments.front() + ", which runs the measurements; " +
+                                 kHowToGetPrograms);
     }
     const OutputFile output;
-    // By SIGTERM sim ends its daemon in order when this program dies.
+    // If this program dies, SIGTERM makes sim shut its daemon down.
     const int status = testing::ChildProcess::execute(arguments, output.path(), SIGTERM).wait();
     const std::string said = output.text();
     if (status != 0)
-        throw std::runtime_error("croupier sim failed: " + (said.empty() ? "it said nothing" : said));
+        throw std::runtime_error("croupier sim failed: " + (said.empty() ? "it printed nothing" : said));
     return measured_step_of(last_line_of(said), setting);
 }
 
@@ -126,10 +126,10 @@ MeasuredStep run_sim(const Setting& setting, std::uint32_t samplers, const SimPl
     all.reserve(runs);
     for (std::uint32_t run = 0; run < runs; ++run)
         all.push_back(run_sim_once(setting, samplers, place, run + 1));
-    return taken_together(all);
+    return combine_runs(all);
 }
 
-MeasuredStep taken_together(std::span<const MeasuredStep> runs) {
+MeasuredStep combine_runs(std::span<const MeasuredStep> runs) {
     MeasuredStep all = runs.front();
     for (const MeasuredStep& run : runs.subspan(1)) {
         all.runs += run.runs;
@@ -142,7 +142,7 @@ MeasuredStep taken_together(std::span<const MeasuredStep> runs) {
     const auto middle = [runs](auto of) {
         std::vector<double> values;
         std::transform(runs.begin(), runs.end(), std::back_inserter(values), of);
-        return bench::middle_mean(std::move(values));
+        return measurement::middle_mean(std::move(values));
     };
     all.p50_us = middle([](const MeasuredStep& run) { return run.p50_us; });
     all.p99_us = middle([](const MeasuredStep& run) { return run.p99_us; });

@@ -1,5 +1,4 @@
-// Short runs of `croupier sim`, which lies beside this program: a daemon of its own, real samplers, writers
-// and a scheduler.
+// Short runs of `croupier sim` with its own daemon, real samplers, writers and a scheduler.
 #pragma once
 
 #include <cstdint>
@@ -11,30 +10,28 @@
 namespace croupier::tools {
 
 struct SimPlace {
-    std::string shm_dir;  // empty: sim's own choice
+    std::string shm_dir;  // empty: sim's default
     std::uint32_t timeout_s = 120;
 };
 
-// Two runs of one setting differ by up to a quarter: a sampler that was late once loses columns to others,
-// and these keep their sequences, up to a quarter more than an even share, to the end of the requests
-// (daemon/worker/step_shares.h). A short run shows steps before such a step or after one; the mean of several
-// runs' medians is what to expect. A model is fitted to many settings, a check has but its own; of its five
-// the middle three count, as one may be disturbed.
+// Two runs of one setting differ by up to 25 %: a sampler that is late once loses columns to others, which
+// keep those sequences until they end (daemon/worker/step_shares.h). Hence the mean of several runs' medians.
+// A check has more runs than a measured setting because no model averages over it; the middle three of its
+// five count, as one may be disturbed.
 constexpr std::uint32_t kMeasuringRuns = 3;
 constexpr std::uint32_t kCheckingRuns = 5;
 
-// `samplers` of 0: as many as the daemon starts by itself. Throws std::runtime_error with what sim said.
+// With `samplers` 0 the daemon chooses the number. Throws std::runtime_error with sim's output.
 MeasuredStep run_sim(const Setting& setting, std::uint32_t samplers, const SimPlace& place,
                      std::uint32_t runs);
 MeasuredStep run_sim_once(const Setting& setting, std::uint32_t samplers, const SimPlace& place,
                           std::uint32_t seed);
 
-// Of runs of one setting, one at least: the means of their times, from four runs on of the middle half; the
-// sums of their columns.
-MeasuredStep taken_together(std::span<const MeasuredStep> runs);
+// Combines at least one run of the same setting: means of the times (of the middle half from four runs on),
+// and sums of the counts.
+MeasuredStep combine_runs(std::span<const MeasuredStep> runs);
 
-// The object that sim's last line is. Throws std::runtime_error where it is not one that this build's sim
-// writes.
+// Parses the JSON object in sim's last line. Throws std::runtime_error if it is not one of this build's sim.
 MeasuredStep measured_step_of(const std::string& last_line, const Setting& setting);
 
 }  // namespace croupier::tools

@@ -8,13 +8,13 @@
 namespace croupier::tools {
 namespace {
 
-// A relative error from which on a step counts less than others: some of a host's runs are disturbed.
+// Steps with a larger relative error get less weight, because some runs are disturbed.
 constexpr double kUsualError = 0.1;
 constexpr int kRounds = 5;
 constexpr int kMostSweeps = 50'000;
 constexpr double kSettled = 1e-12;
 
-// In shorter ones samplers hardly sleep.
+// In shorter stages samplers hardly sleep.
 constexpr double kShortestStageMs = 1.0;
 
 double shortest_stage_of(std::span<const TimedWork> steps) {
@@ -23,7 +23,7 @@ double shortest_stage_of(std::span<const TimedWork> steps) {
     return std::max(shortest, kShortestStageMs);
 }
 
-// Minimises |A x - b| over x >= 0, part by part, given A'A and A'b.
+// Minimises |A x - b| for x >= 0 by coordinate descent, given A'A and A'b.
 template <std::size_t Parts>
 std::array<double, Parts> least_squares(const std::array<std::array<double, Parts>, Parts>& products,
                                         const std::array<double, Parts>& sums) {
@@ -46,25 +46,26 @@ std::array<double, Parts> least_squares(const std::array<std::array<double, Part
 
 StepCost::Parts StepCost::parts_of(const StepWork& work) const {
     const double columns = work.columns;
-    // In units near to one, so that rounding is no matter.
+    // Scaled to values near one, for numerical accuracy.
     const double row = columns * work.vocab * 1e-5;
     const double step = double(work.vocab) * work.batch * 1e-7;
-    // The slowest of k is later than the usual one by about the logarithm of k; so is what k get of a memory.
-    const double beside = std::log2(static_cast<double>(work.samplers));
-    // How often as long as the shortest: of steps with one stage nothing, and these parts stay zero.
+    // The slowest of k samplers is later than a typical one by about log k; memory contention grows
+    // similarly.
+    const double contention = std::log2(static_cast<double>(work.samplers));
+    // Stage length relative to the shortest one, in octaves. If all stages are equal, these terms stay zero.
     const double rest = std::log2(std::max(work.stage_ms, shortest_stage_ms_) / shortest_stage_ms_);
-    return {1.0,                  // a start: waking, the bell, the first lines of a step
-            columns,              // what is no reading: parameters, penalties, the draw, the commit
-            columns * beside,     // the same, with the slowest of several samplers
-            row,                  // a row's logits, from a cache
-            row * beside,         //
-            row * step,           // the share of a row that is far off grows with the step's bytes
-            row * step * beside,  //
-            rest,                 // the longer samplers sleep, the slower is a core that wakes,
-            columns * rest,       // and the colder are parameters, penalties and translations,
-            row * rest,           // and the memory that rows come in,
-            row * step * rest,    // of which less is left in any cache
-            row / work.tp};       // what lands last: the other ranks' slices are read while it is awaited
+    return {1.0,                      // starting a step: wake-up, bell, first reads
+            columns,                  // work except reading: parameters, penalties, draw, commit
+            columns * contention,     // the same, for the slowest of several samplers
+            row,                      // reading a row's logits from a cache
+            row * contention,         //
+            row * step,               // the share of a row outside the caches grows with the step's size
+            row * step * contention,  //
+            rest,                     // after a longer sleep a core wakes more slowly,
+            columns * rest,           // caches of parameters, penalties and translations are colder,
+            row * rest,               // as is the memory of the rows,
+            row * step * rest,        // and less of the rows is in any cache
+            row / work.tp};  // reading the last rank's slice; the others are read while waiting for it
 }
 
 StepCost::StepCost(std::span<const TimedWork> steps) : shortest_stage_ms_(shortest_stage_of(steps)) {
@@ -74,7 +75,7 @@ StepCost::StepCost(std::span<const TimedWork> steps) : shortest_stage_ms_(shorte
     std::vector<Parts> rows;
     for (const TimedWork& each : steps) {
         Parts row = parts_of(each.work);
-        // What other numbers of ranks would take cannot be told from one.
+        // One number of ranks does not show the cost of others.
         if (!several_tp) row.back() = 0.0;
         for (double& part : row) part /= std::max(each.us, 1e-3);
         rows.push_back(row);

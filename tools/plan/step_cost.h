@@ -1,4 +1,4 @@
-// What a step costs on a host, as a sum of few parts, each of which has a reason, fitted to measured steps.
+// A linear model of a step's time on a host: a sum of a few cost terms, fitted to measured steps.
 #pragma once
 
 #include <array>
@@ -9,7 +9,7 @@
 namespace croupier::tools {
 
 struct StepWork {
-    double columns = 1.0;  // that the busiest sampler decides, one after another
+    double columns = 1.0;  // columns that the busiest sampler decides in sequence
     std::uint32_t vocab = 0;
     std::uint32_t batch = 1;
     std::uint32_t tp = 1;
@@ -24,20 +24,21 @@ struct TimedWork {
 
 class StepCost {
   public:
-    // By least squares of the relative errors; what lies far off counts less. Parts that these steps cannot
-    // tell apart share what they explain. No part is negative: more work never costs less.
+    // Fits by least squares of the relative errors; outliers have less weight. No coefficient is negative, so
+    // more work never costs less.
     explicit StepCost(std::span<const TimedWork> steps);
 
     double step_us(const StepWork& work) const;
-    double column_us(const StepWork& work) const;  // of the busiest sampler's, without the step's start
+    double column_us(const StepWork& work)
+        const;  // per column of the busiest sampler, without the cost of starting the step
 
   private:
-    // In the order of `parts_of`.
+    // Coefficients in the order of `parts_of`.
     static constexpr std::size_t kParts = 12;
     using Parts = std::array<double, kParts>;
     Parts parts_of(const StepWork& work) const;
 
-    double shortest_stage_ms_;  // of the steps that this is fitted to
+    double shortest_stage_ms_;  // of the fitted steps
     Parts us_{};
 };
 

@@ -12,17 +12,17 @@
 namespace croupier::tools {
 namespace {
 
-// Rows whose vocabularies differ by less cost the same.
+// Vocabularies that differ by less have the same cost.
 constexpr double kSameVocabulary = 0.01;
 
-// How many times its neighbour's number it is, either way, in all four.
+// Sum of the absolute log-ratios of all four numbers.
 double distance(const MeasuredStep& step, const Setting& setting, std::uint32_t samplers) {
     const auto times = [](double a, double b) { return std::abs(std::log2(a / b)); };
     return times(step.setting.vocab, setting.vocab) + times(step.setting.batch, setting.batch) +
            times(step.setting.tp, setting.tp) + times(step.samplers, samplers);
 }
 
-// The busiest sampler's share, in usual columns.
+// The busiest sampler's work, in typical columns.
 double busiest_share(const ColumnTimes& columns, std::uint32_t batch, std::uint32_t samplers) {
     const double usual_us = columns.usual_us();
     if (usual_us <= 0.0) return std::ceil(double(batch) / samplers);
@@ -40,7 +40,7 @@ std::vector<MeasuredStep> steps_of(const std::vector<MeasuredStep>& measured, co
         }
     }
     if (!steps.empty()) return steps;
-    std::string text = "nothing is measured of: " + requests.text() + "; there is:";
+    std::string text = "there is no measurement for: " + requests.text() + "; measured:";
     for (const std::string& other : others) text += "\n  " + other;
     throw std::runtime_error(text + (others.empty() ? " nothing" : "") +
                              "\nmeasure it with `croupier plan measure " + requests.options() +
@@ -81,9 +81,9 @@ StepModel::StepModel(const std::vector<MeasuredStep>& measured, const Setting& s
       steps_(steps_of(measured, setting.requests)),
       cost_(cost_of(steps_)) {
     check_vocabulary();
-    near_.batch = nearest_measured("the batch", setting.batch, &Setting::batch);
+    near_.batch = nearest_measured("batch", setting.batch, &Setting::batch);
     near_.tp = nearest_measured("ranks", setting.tp, &Setting::tp);
-    near_.stage_ms = nearest_measured("milliseconds of a stage", setting.stage_ms, &Setting::stage_ms);
+    near_.stage_ms = nearest_measured("stage in ms", setting.stage_ms, &Setting::stage_ms);
 }
 
 void StepModel::check_vocabulary() const {
@@ -96,8 +96,8 @@ void StepModel::check_vocabulary() const {
     if (setting_.vocab >= least * (1.0 - kSameVocabulary) && setting_.vocab <= most * (1.0 + kSameVocabulary))
         return;
     throw std::runtime_error(fmt::format(
-        "a vocabulary of {} is asked for, and {} is measured: a row's cost is its own vocabulary's; measure "
-        "both with `croupier plan measure {} --vocab {},{} --save FILE`",
+        "the requested vocabulary of {} differs from the measured {}, and costs depend on it; measure both "
+        "with `croupier plan measure {} --vocab {},{} --save FILE`",
         setting_.vocab, least == most ? fmt::format("{}", least) : fmt::format("{} to {}", least, most),
         setting_.requests.options(), setting_.vocab < least ? setting_.vocab : least,
         setting_.vocab < least ? most : setting_.vocab));
@@ -113,8 +113,9 @@ Number StepModel::nearest_measured(const char* what, Number asked, Number Settin
     }
     const Number taken = std::clamp(asked, least, most);
     if (taken != asked) {
-        notes_.push_back(fmt::format("{} asked for: {}; a column's cost is that of {}, the nearest measured",
-                                     what, asked, taken));
+        notes_.push_back(
+            fmt::format("{}: {} requested; the cost of a column is that of {}, the nearest measured value",
+                        what, asked, taken));
     }
     return taken;
 }
@@ -135,7 +136,7 @@ Prediction StepModel::predict(std::uint32_t samplers) const {
     prediction.p50_us = cost_.step_us(work);
     prediction.p99_us = prediction.p50_us * like.p99_us / std::max(like.p50_us, 1e-3);
     prediction.column_us = cost_.column_us(work);
-    prediction.played_us = work.columns * prediction.column_us;
+    prediction.columns_us = work.columns * prediction.column_us;
     return prediction;
 }
 

@@ -7,11 +7,11 @@
 namespace croupier::tools {
 namespace {
 
-// Fewer of large ones, whose medians vary less.
+// Large steps need fewer simulations: their medians vary less.
 constexpr std::uint32_t kMostSteps = 401;
 constexpr std::uint32_t kLeastSteps = 41;
 constexpr std::uint32_t kMostWork = 4'000'000;
-// When a sampler that has none of its own left takes others' columns (daemon/worker/step_worker.cpp).
+// When an idle sampler takes columns of others (daemon/worker/step_worker.cpp).
 constexpr double kLateUs = 25.0;
 constexpr double kSharesUntilLate = 2.0;
 
@@ -43,12 +43,12 @@ class ColumnDraw {
 };
 
 struct Lane {
-    std::vector<double> own;  // what is left of its columns; the last one is next
+    std::vector<double> own;  // its remaining columns; the last one is next
     double now = 0.0;
-    double late = 0.0;  // from when on it takes others' columns
+    double late = 0.0;  // when it begins to take columns of others
 };
 
-// Plays the step to its end.
+// Simulates the step to its end.
 double span_of(std::vector<Lane>& lanes) {
     double span = 0.0;
     while (true) {

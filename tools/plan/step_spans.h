@@ -1,5 +1,5 @@
-// How long the samplers of a step are at work, from what its columns cost: many steps are dealt out and
-// played, column by column, as samplers divide them.
+// Simulates how long samplers work on a step, given the times of its columns: distributes the columns of many
+// steps and follows how samplers share them.
 #pragma once
 
 #include <cstdint>
@@ -9,11 +9,11 @@
 
 namespace croupier::tools {
 
-// Microseconds from logits that every sampler sees at once to the last column's end, ascending, of many
-// steps. The same for the same arguments.
+// Microseconds from complete logits to the end of the last column, for many simulated steps, ascending.
+// Deterministic.
 std::vector<double> step_spans(const ColumnTimes& columns, std::uint32_t batch, std::uint32_t samplers);
 
-// Of ascending values.
+// `ascending`: sorted values.
 double median_of(const std::vector<double>& ascending);
 
 }  // namespace croupier::tools

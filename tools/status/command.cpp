@@ -37,7 +37,7 @@ int say_error(const shm::Error& error, const Target& target) {
     if (target.json) {
         std::cout << nlohmann::json{{"error", error.message}, {"code", shm::errc_name(error.code)}} << "\n";
     } else {
-        std::cerr << cannot_look_at(target.instance, error) << "\n";
+        std::cerr << inspection_error(target.instance, error) << "\n";
         if (error.code == shm::Errc::not_found && only_host_serves(target)) {
             std::cerr << "the host's daemon runs, and only root and its own user can look at it\n";
         }

@@ -196,7 +196,7 @@ View Account::look(const shm::Result<shm::Snapshot>& snapshot, std::uint64_t now
     view.instance = instance_;
     view.lost = std::exchange(lost_, 0);
     if (!snapshot) {
-        view.fault = cannot_look_at(instance_, snapshot.error());
+        view.fault = inspection_error(instance_, snapshot.error());
     } else {
         const shm::Snapshot& seen = snapshot.value();
         view.daemon_alive = seen.daemon_alive;

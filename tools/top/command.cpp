@@ -10,11 +10,11 @@
 #include <string>
 #include <thread>
 
+#include "command_line/number_between.h"
 #include "proto/default_paths.h"
 #include "shm/clock.h"
 #include "tools/instance_words.h"
 #include "tools/journal_watch.h"
-#include "tools/number_between.h"
 #include "tools/top/account.h"
 #include "tools/top/frame.h"
 #include "tools/top/screen.h"
@@ -158,7 +158,7 @@ std::shared_ptr<TopOptions> add_target(CLI::App& command, const char* interval) 
     command.add_option("-i,--instance", options->instance, "The daemon's `instance`")->capture_default_str();
     command.add_option("--shm-dir", options->directory, "The daemon's `shm.dir`")->capture_default_str();
     command.add_option("--interval", options->interval, interval)
-        ->check(number_between(0.1, 3600.0))
+        ->check(command_line::number_between(0.1, 3600.0))
         ->capture_default_str();
     return options;
 }
@@ -182,7 +182,7 @@ void add_top_command(CLI::App& app, int& status) {
     auto* command = app.add_subcommand("top", "Live view: sessions, steps and their parts, slow columns");
     const auto options = add_target(*command, "Seconds from one frame to the next");
     command->add_option("--slow-ms", options->slow_ms, "Columns that took at least so long are shown as slow")
-        ->check(number_between(0.0, 1e6))
+        ->check(command_line::number_between(0.0, 1e6))
         ->capture_default_str();
     command->add_flag("--once", options->once,
                       "One frame of one interval; the default where the output is no terminal");

@@ -13,7 +13,7 @@ double microseconds(std::uint64_t ns) {
 }
 
 std::string text_of(const json& event) {
-    // Names are bytes of another process: what is no UTF-8 is shown as such instead of thrown over.
+    // Names come from other processes: replace invalid UTF-8 instead of throwing.
     return event.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
@@ -79,7 +79,7 @@ void ChromeTrace::arrow_start(TraceTrack from, std::uint64_t at_ns, std::uint64_
 }
 
 void ChromeTrace::arrow_finish(TraceTrack to, std::uint64_t at_ns, std::uint64_t arrow) {
-    // "e": it ends at the span that is open there, not at the next one.
+    // "e": the arrow ends at the enclosing span, not at the next one.
     write({{"ph", "f"},
            {"bp", "e"},
            {"name", "decides"},

@@ -8,25 +8,24 @@
 
 namespace croupier::tools {
 
-// A row of the viewer: a thread of a process, in its words.
+// A row of the viewer, which calls it a thread of a process.
 struct TraceTrack {
     std::uint32_t process = 0;
     std::uint32_t thread = 0;
 };
 
-// Writes each event when it is told of it, and keeps none. Readers ask for them in the order of time.
+// Writes each event at once and keeps none. Add events in the order of time.
 class ChromeTrace {
   public:
-    // Times are nanoseconds of one clock; `origin_ns` is the first event's.
+    // Times are nanoseconds of one clock; `origin_ns` is the time of the first event.
     ChromeTrace(std::ostream& to, nlohmann::json about, std::uint64_t origin_ns);
 
     void name_process(std::uint32_t process, const std::string& name);
     void name_track(TraceTrack track, const std::string& name);
-    // On one track a span ends before the next begins, or lies within it: then the outer one comes first.
+    // Spans of one track must not overlap, but may nest: then write the outer one first.
     void span(TraceTrack track, const std::string& name, std::uint64_t begin_ns, std::uint64_t end_ns,
               nlohmann::json arguments = nlohmann::json::object());
-    // An arrow, by a number of its own, from the span that is open on one track to the one that begins on
-    // another.
+    // An arrow with a unique number, from the open span of one track to the span that begins on another.
     void arrow_start(TraceTrack from, std::uint64_t at_ns, std::uint64_t arrow);
     void arrow_finish(TraceTrack to, std::uint64_t at_ns, std::uint64_t arrow);
     void count(std::uint32_t process, const std::string& name, std::uint64_t at_ns, std::int64_t value);

@@ -11,13 +11,13 @@
 #include <string>
 #include <thread>
 
+#include "command_line/number_between.h"
+#include "command_line/progress.h"
 #include "proto/default_paths.h"
 #include "shm/snapshot.h"
 #include "tools/instance_words.h"
 #include "tools/journal_watch.h"
-#include "tools/number_between.h"
 #include "tools/printable.h"
-#include "tools/progress.h"
 #include "tools/trace/step_story.h"
 #include "tools/whole_file.h"
 
@@ -27,10 +27,10 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using nlohmann::json;
 
-// What a sampler's ring holds lasts so long at four million columns a second.
+// A sampler's ring holds this much time at four million columns a second.
 constexpr std::chrono::milliseconds kReadPeriod{1};
 constexpr std::chrono::milliseconds kLookPeriod{250};
-// Viewers take no more.
+// Trace viewers cannot open more.
 constexpr std::size_t kMostColumns = 1'000'000;
 
 struct TraceOptions {
@@ -65,7 +65,7 @@ class Collector {
         const auto begin = Clock::now();
         const auto end = begin + std::chrono::duration_cast<Clock::duration>(
                                      std::chrono::duration<double>(options_.seconds));
-        Progress progress("seconds", 1000);
+        command_line::Progress progress("seconds", 1000);
         progress.begin("tracing", static_cast<std::uint64_t>(options_.seconds * 1000));
         for (auto now = begin; now < end && !is_over();) {
             std::this_thread::sleep_for(std::min<Clock::duration>(kReadPeriod, end - now));
@@ -79,7 +79,7 @@ class Collector {
         return true;
     }
 
-    // What was collected; nothing is left here.
+    // Moves the collected records out.
     TraceMaterial take() { return std::exchange(material_, {}); }
     std::uint64_t lost() const { return lost_; }
     bool was_full() const { return was_full_; }
@@ -97,7 +97,7 @@ class Collector {
         return true;
     }
 
-    // Sessions come and go, and their names with them.
+    // Repeated because sessions open and close during the trace, and names are lost with them.
     void look() {
         next_look_ = Clock::now() + kLookPeriod;
         const auto snapshot = shm::observe(options_.directory, options_.instance);
@@ -115,7 +115,7 @@ class Collector {
     Clock::time_point next_look_;
 };
 
-// False: no session had that name.
+// Returns false if no session had that name.
 bool keep_session(TraceMaterial& material, const std::string& name) {
     std::set<std::uint64_t> ids;
     for (const auto& [id, known] : material.session_names) {
@@ -160,34 +160,35 @@ void report(const TraceOptions& options, const Collector& collector, const StepS
     std::cout << options.output << ": " << material.columns.size() << " columns and " << material.steps.size()
               << " steps of " << sessions.size() << " sessions, " << story.events() << " events\n";
     if (collector.lost() > 0)
-        std::cout << collector.lost() << " entries were written over before they were read\n";
+        std::cout << collector.lost() << " entries were overwritten before they were read\n";
     if (collector.was_full())
-        std::cout << "it ended early: viewers open no more than " << kMostColumns << " columns\n";
-    if (material.columns.empty()) std::cout << "nothing was decided meanwhile\n";
-    if (!collector.daemon_alive()) std::cout << "the daemon is dead: this is what its samplers had kept\n";
+        std::cout << "the trace ended early: trace viewers cannot open more than " << kMostColumns
+                  << " columns\n";
+    if (material.columns.empty()) std::cout << "no column was decided during the trace\n";
+    if (!collector.daemon_alive()) std::cout << "the daemon is dead: these are its samplers' last records\n";
     std::cout << "open it at https://ui.perfetto.dev, or as chrome://tracing in Chromium\n";
 }
 
 int run_trace(const TraceOptions& options) {
-    // Before the seconds pass, not after them.
+    // Opened first, so that a bad path fails at once and not after the trace.
     WholeFile file(options.output);
-    file.goes_with({SIGHUP});
+    file.delete_on_signals({SIGHUP});
     end_early_on(SIGINT);
     end_early_on(SIGTERM);
     Collector collector(options);
     if (const auto collected = collector.collect(); !collected) {
-        return fail(options, cannot_look_at(options.instance, collected.error()));
+        return fail(options, inspection_error(options.instance, collected.error()));
     }
-    // What there is takes its time to be written: from here on nobody is kept waiting for it.
-    file.goes_with({SIGINT, SIGTERM});
+    // Writing may take long, so from here on a signal ends the process at once.
+    file.delete_on_signals({SIGINT, SIGTERM});
     TraceMaterial material = collector.take();
     if (!options.session.empty() && !keep_session(material, options.session)) {
-        return fail(options, "no session is called " + printable(options.session) +
-                                 "; there are: " + names_of(material));
+        return fail(options, "no session is named " + printable(options.session) +
+                                 "; sessions: " + names_of(material));
     }
     const StepStory story(std::move(material));
     {
-        Progress progress("events", 1);
+        command_line::Progress progress("events", 1);
         progress.begin("writing", story.events());
         story.write(file.stream(),
                     {{"program", std::string("croupier trace ") + CROUPIER_VERSION},
@@ -195,7 +196,7 @@ int run_trace(const TraceOptions& options) {
                      {"entries_lost", collector.lost()}},
                     [&] { progress.advance(1); });
     }
-    file.put_in_place();
+    file.commit();
     report(options, collector, story);
     return 0;
 }
@@ -203,31 +204,30 @@ int run_trace(const TraceOptions& options) {
 }  // namespace
 
 void add_trace_command(CLI::App& app, int& status) {
-    auto* command =
-        app.add_subcommand("trace", "The life of steps and columns, as a file for a trace viewer");
+    auto* command = app.add_subcommand("trace", "Record steps and columns for a trace viewer");
     const auto options = std::make_shared<TraceOptions>();
     command->add_option("-i,--instance", options->instance, "The daemon's `instance`")->capture_default_str();
     command->add_option("--shm-dir", options->directory, "The daemon's `shm.dir`")->capture_default_str();
-    auto* seconds = command->add_option("--seconds", options->seconds, "How long to look from now on")
-                        ->check(number_between(0.01, 600.0))
+    auto* seconds = command->add_option("--seconds", options->seconds, "How long to record")
+                        ->check(command_line::number_between(0.01, 600.0))
                         ->capture_default_str();
     command
         ->add_flag("--kept", options->kept,
-                   "Instead: what samplers have kept until now, also those of a dead daemon")
+                   "Write the records that samplers already hold, even of a dead daemon")
         ->excludes(seconds);
-    command->add_option("--session", options->session, "Only the session of this name");
+    command->add_option("--session", options->session, "Only the session with this name");
     command->add_option("-o,--output", options->output, "The file to write")->capture_default_str();
-    command->add_flag("--json", options->json, "What was written, as one JSON object");
+    command->add_flag("--json", options->json, "Print a summary as one JSON object");
     command->footer(R"(Examples:
   croupier trace --seconds 5 -o trace.json
       then open it at https://ui.perfetto.dev
   croupier trace --kept -o post-mortem.json
       the last 4,096 columns of each sampler, alive or dead
 
-Of each step it shows how long it waited for logits, was decided and waited to be taken, and which rank came
-last; of each column which sampler decided it on which path, how much of the row it read, and for which step.
-Samplers keep this always: looking does not slow them. Ctrl-C writes what there is; a second one
-ends it at once, without a file.)");
+For each step, the trace shows how long it waited for logits, how long the decisions took, how long they
+waited to be taken, and which rank was last. For each column, it shows the sampler, the path, and how much of
+the row was read. Samplers always keep these records, so a trace does not slow them down. Ctrl-C ends the
+trace early and writes the file; a second Ctrl-C ends it at once without a file.)");
     command->callback([options, &status] {
         try {
             status = run_trace(*options);

@@ -1,4 +1,4 @@
-// `croupier trace`: the life of steps and columns, as a file for a trace viewer.
+// `croupier trace`: records steps and columns in a file for a trace viewer.
 #pragma once
 
 namespace CLI {

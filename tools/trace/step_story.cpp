@@ -17,21 +17,21 @@ using Kind = TraceMoment::Kind;
 
 namespace {
 
-constexpr std::uint32_t kSamplers = 1;  // the viewer's process; sessions are those behind it
-// Perfetto takes a thread that has its process's number for the main one, and puts it first.
+constexpr std::uint32_t kSamplers = 1;  // the viewer's process of the samplers; sessions follow
+// Perfetto treats a thread whose number equals its process's as the main thread and puts it first.
 constexpr std::uint32_t kFirstThread = 1000;
 
 using StepKey = std::pair<std::uint64_t, std::uint64_t>;  // session, step
 
-// A client may write into its records what it likes: times that are nowhere near the samplers' own are not
-// drawn, or they would stretch the trace over years.
-class Credible {
+// A client may write any time into its records. Times far from the samplers' own are not drawn: one of them
+// could stretch the trace over years.
+class CredibleTimes {
   public:
-    explicit Credible(const TraceMaterial& material) {
+    explicit CredibleTimes(const TraceMaterial& material) {
         for (const auto& step : material.steps) include(step.commit_ns);
         for (const auto& column : material.columns) include(column.record.begin_ns);
     }
-    bool holds(std::uint64_t ns) const { return ns + kNear >= first_ && ns <= last_ + kNear; }
+    bool contains(std::uint64_t ns) const { return ns + kNear >= first_ && ns <= last_ + kNear; }
 
   private:
     static constexpr std::uint64_t kNear =
@@ -46,7 +46,7 @@ class Credible {
     std::uint64_t last_ = 0;
 };
 
-// Threads of samplers are numbered through: a sampler has no more of them than fit between two.
+// A sampler has at most 64 threads, so that each thread has its own number.
 TraceTrack track_of(const shm::JournalColumn& column) {
     return {kSamplers, kFirstThread + column.sampler * 64 + column.thread};
 }
@@ -56,21 +56,21 @@ std::string session_name(const TraceMaterial& material, std::uint64_t id) {
     return name == material.session_names.end() ? std::to_string(id) : printable(name->second);
 }
 
-class Artist {
+class StoryBuilder {
   public:
-    // Steps in the order of their commits.
-    explicit Artist(const TraceMaterial& material) : material_(material), credible_(material) {
+    // The steps must be in the order of their commits.
+    explicit StoryBuilder(const TraceMaterial& material) : material_(material), credible_(material) {
         drawing_.moments.reserve(3 * material.columns.size() + 7 * material.steps.size());
     }
 
-    TraceDrawing draw() {
+    TraceDrawing build() {
         name_processes();
         name_samplers();
-        note_taken();
+        collect_taken_times();
         for (std::uint32_t i = 0; i < material_.steps.size(); ++i) draw_step(i);
         for (std::uint32_t i = 0; i < material_.columns.size(); ++i) draw_column(i);
-        count_flights();
-        // Of spans that begin together the outer one comes first, and before what happens within them.
+        count_steps_in_flight();
+        // Of spans that begin together, the outer one must come first.
         std::stable_sort(drawing_.moments.begin(), drawing_.moments.end(), [](const auto& a, const auto& b) {
             return std::pair(a.at_ns, b.end_ns) < std::pair(b.at_ns, a.end_ns);
         });
@@ -113,10 +113,11 @@ class Artist {
             drawing_.tracks.emplace_back(TraceTrack{kSamplers, thread}, name);
     }
 
-    // Each step tells it of the one before it in its slot.
-    void note_taken() {
+    // A step's record holds the time at which the previous step in its slot was taken.
+    void collect_taken_times() {
         for (const auto& step : material_.steps) {
-            if (step.before_taken_ns != 0 && step.step >= step.slots && credible_.holds(step.before_taken_ns))
+            if (step.before_taken_ns != 0 && step.step >= step.slots &&
+                credible_.contains(step.before_taken_ns))
                 taken_[{step.session_id, step.step - step.slots}] = step.before_taken_ns;
         }
     }
@@ -136,20 +137,20 @@ class Artist {
         std::uint64_t& slot_end = slot_ends_.at({track.process, track.thread});
         const std::uint64_t commit = step.commit_ns;
         const auto fits = [&](std::uint64_t ns) {
-            return credible_.holds(ns) && ns <= commit && ns >= slot_end;
+            return credible_.contains(ns) && ns <= commit && ns >= slot_end;
         };
         const bool has_published = fits(step.published_ns);
         const bool has_ready = fits(step.ready_ns) && (!has_published || step.ready_ns >= step.published_ns);
-        // Nothing is known but its end.
+        // Without a credible beginning there is no span to draw.
         if ((!has_published && !has_ready) || commit < slot_end) return;
         const std::uint64_t begin = has_published ? step.published_ns : step.ready_ns;
         const auto taken = taken_.find({step.session_id, step.step});
         const bool has_taken = taken != taken_.end() && taken->second >= commit;
         slot_end = has_taken ? taken->second : commit;
         add(Kind::step, track, place, begin, slot_end);
-        if (has_published) flights_[track.process].push_back({begin, 1});
-        // Of one that nobody told the taking of, until it was decided.
-        if (has_published) flights_[track.process].push_back({slot_end, -1});
+        if (has_published) in_flight_changes_[track.process].push_back({begin, 1});
+        // If the time of taking is unknown, the step counts until it is decided.
+        if (has_published) in_flight_changes_[track.process].push_back({slot_end, -1});
         if (has_taken) add(Kind::taking, track, place, commit, slot_end);
         if (!has_ready) return;
         add(Kind::deciding, track, place, step.ready_ns, commit);
@@ -170,25 +171,26 @@ class Artist {
         add(Kind::arrow_finish, track, place, column.begin_ns);
     }
 
-    void count_flights() {
-        for (auto& [process, changes] : flights_) {
+    void count_steps_in_flight() {
+        for (auto& [process, changes] : in_flight_changes_) {
             std::sort(changes.begin(), changes.end());
-            std::int64_t flying = 0;
+            std::int64_t in_flight = 0;
             for (const auto& [at, change] : changes) {
-                flying += change;
-                add(Kind::flights, {process, 0}, static_cast<std::uint32_t>(flying), at);
+                in_flight += change;
+                add(Kind::steps_in_flight, {process, 0}, static_cast<std::uint32_t>(in_flight), at);
             }
         }
     }
 
     const TraceMaterial& material_;
-    Credible credible_;
+    CredibleTimes credible_;
     TraceDrawing drawing_;
     std::map<std::uint64_t, std::uint32_t> processes_;  // by session
     std::map<StepKey, std::uint64_t> taken_;
     std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint64_t> slot_ends_;  // by track
     std::map<StepKey, Drawn> drawn_;
-    std::map<std::uint32_t, std::vector<std::pair<std::uint64_t, std::int64_t>>> flights_;  // by process
+    std::map<std::uint32_t, std::vector<std::pair<std::uint64_t, std::int64_t>>>
+        in_flight_changes_;  // by process
 };
 
 json words_of(const proto::StepRecord& step, const TraceMaterial& material) {
@@ -229,16 +231,16 @@ void write_moment(const TraceMoment& moment, const TraceMaterial& material, Chro
         case Kind::waiting:
             return span("waits for logits");
         case Kind::waiting_for_rank:
-            return span(fmt::format("waits for rank {} alone", step().last_rank - 1));
+            return span(fmt::format("waits only for rank {}", step().last_rank - 1));
         case Kind::column:
             return span(column().error != 0 ? error_name(column().error) : path_name(column().path),
                         words_of(column(), material));
-        // An arrow has its column's number.
+        // The column's number identifies its arrow.
         case Kind::arrow_start:
             return trace.arrow_start(track, moment.at_ns, moment.of);
         case Kind::arrow_finish:
             return trace.arrow_finish(track, moment.at_ns, moment.of);
-        case Kind::flights:
+        case Kind::steps_in_flight:
             return trace.count(moment.process, "steps in flight", moment.at_ns,
                                static_cast<std::int32_t>(moment.of));
     }
@@ -249,7 +251,7 @@ void write_moment(const TraceMoment& moment, const TraceMaterial& material, Chro
 StepStory::StepStory(TraceMaterial material) : material_(std::move(material)) {
     std::sort(material_.steps.begin(), material_.steps.end(),
               [](const auto& a, const auto& b) { return a.commit_ns < b.commit_ns; });
-    drawing_ = Artist(material_).draw();
+    drawing_ = StoryBuilder(material_).build();
 }
 
 void StepStory::write(std::ostream& to, json about, const std::function<void()>& written) const {

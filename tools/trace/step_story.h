@@ -1,4 +1,4 @@
-// What samplers kept of some seconds, as a trace: sessions with their steps, samplers with their columns.
+// Turns records of samplers into a trace: sessions with their steps, samplers with their columns.
 #pragma once
 
 #include <cstdint>
@@ -17,12 +17,11 @@ namespace croupier::tools {
 struct TraceMaterial {
     std::vector<shm::JournalColumn> columns;
     std::vector<proto::StepRecord> steps;
-    std::map<std::uint64_t, std::string> session_names;  // by id; those that nobody saw have none
+    std::map<std::uint64_t, std::string> session_names;  // by id; a session that was never observed has none
     std::map<std::uint32_t, std::int32_t> cores;         // by sampler; -1: not pinned
 };
 
-// Something that is drawn. There are a few for each column, and a million columns: what is said of it is made
-// of its record when it is written.
+// One event of the trace. There may be millions, so its text is made from its record only when it is written.
 struct TraceMoment {
     enum class Kind : std::uint16_t {
         step,
@@ -33,12 +32,12 @@ struct TraceMoment {
         column,
         arrow_start,
         arrow_finish,
-        flights
+        steps_in_flight
     };
 
     std::uint64_t at_ns = 0;
-    std::uint64_t end_ns = 0;  // of a span
-    std::uint32_t of = 0;      // a step's or a column's place in the material; of flights how many there are
+    std::uint64_t end_ns = 0;  // spans only
+    std::uint32_t of = 0;      // index of the step or column in the material; for steps_in_flight, the count
     std::uint32_t process = 0;
     std::uint32_t thread = 0;
     Kind kind = Kind::step;

@@ -1,1 +1,1 @@
-"""What server_trial.py and gpu_features.py are made of: a model's files, servers, a client, checks, a table."""
+"""Parts of server_trial.py and gpu_features.py: model files, servers, a client, checks, a table."""

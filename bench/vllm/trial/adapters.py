@@ -1,4 +1,4 @@
-"""LoRA adapters for the trial's model, and a multimodal model with its text weights: files with real weights."""
+"""Writes LoRA adapters for the trial's model, and a multimodal model with its text weights."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ IMAGE = ("<|vision_start|>", "<|vision_end|>", "<|vision_pad|>", "<|image_pad|>"
 
 
 def make_adapter(folder: Path, model: Model, kind: str, seed: int) -> str:
-    """`layers` changes each layer's output, `head` the logits alone; either one other tokens than the model's."""
+    """`layers` changes the output of each layer, `head` only the logits; both change the tokens."""
     import torch
 
     config = json.loads(Path(model.folder, "config.json").read_text())

@@ -62,10 +62,10 @@ def parted(one: list[int], other: list[int]) -> int | None:
 
 
 class Judge:
-    """Asks a server how far apart two tokens were, where two greedy answers part.
+    """Asks a server for the gap between two tokens where two greedy answers differ.
 
-    Two batches of other shapes round otherwise, with one sampler too: the greedy token of a row whose best two
-    logits lie within a rounding step is either one. A difference at a larger gap is an error.
+    Batches of different shapes round differently, even with the same sampler. If the best two logits of a row
+    are within a rounding step, either token is correct. A difference at a larger gap is an error.
     """
 
     def __init__(self, client: Client) -> None:

@@ -130,7 +130,7 @@ def _forget(side: Side) -> bool:
 
 
 def _from_elsewhere(metric: str) -> Check:
-    """Prompts are computed, forgotten by the GPU's cache, and come back from where the connector keeps them."""
+    """Prompts are computed, evicted from the GPU's cache, and restored by the connector."""
 
     def observe(side: Side) -> dict[str, Any]:
         client, asked = side.client, prompts(side.model, 6, 640, 83)

@@ -1,7 +1,7 @@
 """A small model of Qwen2's shape with weights in a file, whose rows are peaked as a trained model's are.
 
-Each token has four successors: their logits stand apart by several steps of bfloat16, so that a greedy token is
-seldom a matter of rounding. What the layers add depends on the whole context, and moves each logit by about a
+Each token has four successors, whose logits differ by several steps of bfloat16, so that a greedy token
+seldom depends on rounding. What the layers add depends on the whole context, and moves each logit by about a
 quarter of the gap between two successors: keys and values of another request show in the log-probs at once.
 """
 
@@ -53,7 +53,7 @@ class Model:
 def make_model(
     folder: Path, tokenizer: Path, shape: str = "small", seed: int = 1, llama: bool = False
 ) -> Model:
-    """The folder that `vllm serve` is given. As a Llama: the same but for biases, and LoRA may change its head."""
+    """The folder for `vllm serve`. Written as a Llama: without biases, and LoRA may change its head."""
     folder.mkdir(parents=True, exist_ok=True)
     words = write_tokenizer(folder, tokenizer)
     vocab = -(-words // 128) * 128

@@ -35,7 +35,7 @@ def croupier_flags(**options: Any) -> list[str]:
 
 
 def environment() -> dict[str, str]:
-    """A user's: of vLLM's variables the one that the plugin needs, and what a host without a network needs."""
+    """A user's environment with the variables for the plugin and for a host without a network."""
     given = {
         name: value for name, value in os.environ.items() if not name.startswith("VLLM_") or name in _KEPT
     }
@@ -197,11 +197,13 @@ class Host:
         )
 
     def left_since(self, before: Host, others: dict[int, str]) -> dict[str, list[str]]:
-        """What is here now and was not before, but for other servers' processes and files that they have open."""
+        """What is new since then, except processes of other servers and files that they have open."""
         programs = self.programs - before.programs - set(others)
         return {
             "dev_shm": sorted(
-                path for path in (self.files - before.files) - files_of(others) if maker_of(path) not in others
+                path
+                for path in (self.files - before.files) - files_of(others)
+                if maker_of(path) not in others
             ),
             "croupiers": sorted(command_of(pid) for pid in programs),
             "folders": sorted(self.folders - before.folders),
@@ -209,7 +211,7 @@ class Host:
 
 
 def maker_of(path: str) -> int | None:
-    """The process that made a semaphore of Python's, by the semaphore's name: its own name is no longer open."""
+    """The process that created a Python semaphore, by its name, which is no longer open."""
     named = re.match(r"sem\.(?:loky|mp)-(\d+)-", Path(path).name)
     return int(named[1]) if named else None
 

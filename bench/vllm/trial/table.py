@@ -11,9 +11,10 @@ from .checks import Row
 
 # What a server imports and a bare vLLM pack may only have a stand-in for, or not at all.
 NEEDED = (
-    "uvloop", "uvicorn", "fastapi", "starlette", "prometheus_fastapi_instrumentator", "python_multipart", "watchfiles",
-    "model_hosting_container_standards", "jmespath", "ijson", "supervisor", "openai", "openai_harmony", "pydantic",
-    "zmq", "msgspec", "llguidance", "xgrammar", "safetensors", "tokenizers", "transformers",
+    "uvloop", "uvicorn", "fastapi", "starlette", "prometheus_fastapi_instrumentator", "python_multipart",
+    "watchfiles", "model_hosting_container_standards", "jmespath", "ijson", "supervisor", "openai",
+    "openai_harmony", "pydantic", "zmq", "msgspec", "llguidance", "xgrammar", "safetensors", "tokenizers",
+    "transformers",
 )  # fmt: skip
 WIDTH = 100
 

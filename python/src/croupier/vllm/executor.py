@@ -142,7 +142,7 @@ class WithSession:
         endpoint = options.endpoint
         if not endpoint and not options.private and (system := system_endpoint()):
             try:
-                session = session_of(system, options, asked)
+                session = Session(endpoint=system, **asked)
             except Error as error:
                 logger.warning("the host's daemon at %s is not used: %s", system, error)
             else:
@@ -152,9 +152,9 @@ class WithSession:
             self.croupier_daemon = PrivateDaemon.join(own)
             if url := self.croupier_daemon.metrics_url:
                 logger.info("the private daemon's metrics are at %s", url)
-            return session_at(self.croupier_daemon.endpoint, options, asked)
+            return session_at(self.croupier_daemon.endpoint, asked)
         tell_ignored(options, endpoint)
-        return session_at(endpoint, options, asked)
+        return session_at(endpoint, asked)
 
     def _use_session(self, options: Options, geometry: dict[str, Any], gathers: bool) -> None:
         config = self.vllm_config
@@ -245,27 +245,14 @@ def tell_ignored(options: Options, endpoint: str) -> None:
         )
 
 
-def session_at(endpoint: str, options: Options, asked: dict[str, Any]) -> Session:
+def session_at(endpoint: str, asked: dict[str, Any]) -> Session:
     """With no other daemon to go to: a full shared memory is told with what helps."""
     try:
-        return session_of(endpoint, options, asked)
+        return Session(endpoint=endpoint, **asked)
     except Error as error:
         if error.name == "no_memory" and os.strerror(errno.ENOSPC) in str(error):
             raise RuntimeError(without_room(str(error), asked["max_batch"])) from error
         raise
-
-
-def session_of(endpoint: str, options: Options, asked: dict[str, Any]) -> Session:
-    """Of a daemon that does not know lean steps one of rows, where the user left the choice."""
-    try:
-        return Session(endpoint=endpoint, **asked)
-    except Error as error:
-        chosen = options.transport != "auto" or asked.get("transport") != TRANSPORTS["lean"]
-        if chosen or error.name != "bad_geometry":
-            raise
-        logger.warning("the daemon at %s is given rows: %s", endpoint, error)
-        rows = {"transport": TRANSPORTS["rows"], "summaries": int(options.summaries)}
-        return Session(endpoint=endpoint, **(asked | rows))
 
 
 def _rank(described: dict[str, Any]) -> int:

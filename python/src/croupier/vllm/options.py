@@ -14,7 +14,7 @@ KEY = "croupier"
 # vLLM's own calls of a worker end after 300 seconds.
 _LONGEST = 240
 # As CROUPIER_TRANSPORT_* has them.
-TRANSPORTS = {"auto": 0, "rows": 1, "lean": 2}
+TRANSPORTS = {"rows": 0, "lean": 1}
 
 
 @dataclass(frozen=True)
@@ -38,9 +38,9 @@ class Options:
     hotness_file: str = ""
     summaries: bool = True
     """Ranks send the largest logit of each tile too, and samplers read less of a row."""
-    transport: str = "auto"
-    """How ranks send their logits: rows, lean (what can matter of each row, and more on demand), or auto,
-    which is lean from GPUs."""
+    transport: str = ""
+    """How ranks send their logits: rows, or lean (what can matter of each row, and more on request); none:
+    lean where the workers are on CUDA devices, else rows. A hotness_file needs rows."""
     shm_dir: str = ""
     """Of a private daemon: where its segments lie."""
     metrics_port: int = 0
@@ -82,10 +82,14 @@ class Options:
         if spare > 1:
             raise ValueError(f"additional_config[{KEY!r}]['spare_batches'] is {spare}; 0 or 1 would be right")
         transport = given.get("transport", cls.transport)
-        if transport not in TRANSPORTS:
+        if "transport" in given and transport not in TRANSPORTS:
             raise ValueError(
                 f"additional_config[{KEY!r}]['transport'] is {transport!r}; "
                 f"{', '.join(TRANSPORTS)} would be right"
+            )
+        if transport == "lean" and given.get("hotness_file"):
+            raise ValueError(
+                f"additional_config[{KEY!r}]['hotness_file'] needs 'transport': 'rows', not 'lean'"
             )
         return cls(**given)
 
@@ -103,10 +107,10 @@ class Options:
         return cls.parse(given)
 
     def transport_from(self, device_type: str) -> str:
-        """Rows stay in a GPU's memory until they are decided, and little of them crosses the link."""
-        if self.transport != "auto":
+        """The transport of the session. A hotness order is of rows, so that whoever gives one has those."""
+        if self.transport:
             return self.transport
-        return "lean" if device_type == "cuda" else "rows"
+        return "lean" if device_type == "cuda" and not self.hotness_file else "rows"
 
     def ignored_by_another_daemon(self) -> list[str]:
         """Of a daemon that this engine does not start itself: what is given and has no effect there."""

@@ -43,6 +43,7 @@ class Limits:
     max_list_tokens: int = 4096
     max_logprobs: int = 20
     logprobs_mode: str = "raw_logprobs"
+    transport: str = "rows"
 
 
 @dataclass
@@ -156,6 +157,11 @@ def _refuse_what_is_missing(sampling: Any) -> None:
 
 
 def _check_limits(request: Request, limits: Limits) -> None:
+    if request.params.get("rng") == "shvs" and limits.transport == "lean":
+        raise ValueError(
+            "rng is 'shvs', which needs whole rows; "
+            "additional_config['croupier'] with 'transport': 'rows' would be right"
+        )
     words = len(request.allowed_ids)
     words += sum(1 + len(word) for word in request.bad_words + request.dry_breakers)
     for name, count, most in (

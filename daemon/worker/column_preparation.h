@@ -1,0 +1,28 @@
+// What a sampler does for a column before its logits are there.
+#pragma once
+
+#include <cstdint>
+
+#include "daemon/worker/checked_step.h"
+#include "daemon/worker/lane.h"
+#include "daemon/worker/prepared_races.h"
+#include "daemon/worker/session_view.h"
+#include "sampler/workspace.h"
+
+namespace croupier::daemon {
+
+// Brings near what the decision of a column will touch besides its logits: while the logits are awaited,
+// the lines that the scheduler wrote come over from its core.
+void prefetch_column(const shm::Segment& segment, const CheckedStep& step, std::uint32_t column);
+
+// Derives what the decision will ask of the sequence's log, where that is not known, and when the tokens of
+// its race arrive. Of a column that cannot be decided, nothing: its decision will say why.
+void prepare_column(SessionView& session, const CheckedStep& step, std::uint32_t column, Lane lane,
+                    PreparedRaces& races);
+
+// Makes a column's decision of something like its row, for nothing but the caches: of a lean step, while its
+// logits are awaited. What one needs is all over memory, and after some milliseconds far away.
+void rehearse_column(SessionView& session, const CheckedStep& step, std::uint32_t column, Lane lane,
+                     const PreparedRaces& races, sampler::Workspace& workspace);
+
+}  // namespace croupier::daemon
