@@ -142,6 +142,24 @@ void DaemonProcess::await_housekeeping() const {
     if (!eventually([&] { return looks.load() >= enough; })) throw std::runtime_error("no housekeeping");
 }
 
+void DaemonProcess::await_idle_samplers() const {
+    const auto seen = plane();
+    const auto& header = seen.header();
+    for (std::uint32_t index = 0; index < header.sampler_count; ++index) {
+        const auto& sampler = header.samplers[index];
+        std::uint64_t columns = sampler.columns.load();
+        // A beat may come from a look that had begun before: only the second one ends a look of its own.
+        for (int quiet_beats = 0; quiet_beats < 2;) {
+            const std::uint64_t beat = sampler.heartbeat_ns.load();
+            if (!eventually([&] { return sampler.heartbeat_ns.load() != beat; }))
+                throw std::runtime_error("sampler " + std::to_string(index) + " sends no heartbeat");
+            const std::uint64_t decided = sampler.columns.load();
+            quiet_beats = decided == columns ? quiet_beats + 1 : 0;
+            columns = decided;
+        }
+    }
+}
+
 std::string DaemonProcess::log() const {
     return text_of(directory() + "/log").value_or("");
 }

@@ -66,6 +66,8 @@ class DaemonProcess : public Sandbox {
     void signal(int number) const;
     // Returns when it has looked after its sessions once more, from the first to the last.
     void await_housekeeping() const;
+    // Returns when each sampler has looked at its sessions once more and found nothing to decide.
+    void await_idle_samplers() const;
 
     pid_t pid() const { return process_.pid(); }
     std::string log() const;

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import time
-from collections.abc import Iterator
 from pathlib import Path
 
 from croupier.vllm.options import Options
@@ -29,10 +26,3 @@ def pid_of(tmp_path: Path) -> int:
 def is_gone(tmp_path: Path, shm_dir: str) -> bool:
     """The daemon, with all that it had."""
     return not Path(shm_dir).exists() and not (tmp_path / "engines.lock").exists()
-
-
-@contextlib.contextmanager
-def promptly() -> Iterator[None]:
-    begun = time.monotonic()
-    yield
-    assert time.monotonic() - begun < PROMPT

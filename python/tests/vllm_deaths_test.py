@@ -146,9 +146,7 @@ def test_a_daemon_that_stays_dead_is_stood_in_for(
     assert texts(engine, kill) == undisturbed
     assert texts(engine) == undisturbed
     stand_in = engine.executor.croupier_keeper._process
-    begun = time.monotonic()
     engine.close()
-    assert time.monotonic() - begun < 10
     assert stand_in.poll() is not None
     shutil.rmtree(shm)  # What nobody is left to remove.
 

@@ -8,6 +8,7 @@ import resource
 import signal
 import socket
 import subprocess
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -21,7 +22,7 @@ from croupier.vllm.options import Options
 from croupier.vllm.place import daemon_pid
 from croupier.vllm.private_daemon import PrivateDaemon
 from croupier.vllm.processes import end_of
-from private_daemons import is_gone, options_of, pid_of, promptly
+from private_daemons import is_gone, options_of, pid_of
 from support import PATIENCE, eventually
 
 # What a stand-in here does not read.
@@ -30,7 +31,7 @@ SEGMENT = os.devnull
 
 @contextlib.contextmanager
 def forked() -> Iterator[None]:
-    """A child with all descriptors of this process, that outlives what it does meanwhile."""
+    """A child with all descriptors of this process, which lives on if the body does not wait for its end."""
     child = os.fork()
     if child == 0:
         try:
@@ -39,9 +40,25 @@ def forked() -> Iterator[None]:
             os._exit(0)
     try:
         yield
+        assert os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None
     finally:
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
+
+
+class HangingDaemon:
+    """One whose watch() hangs, once it is told to, until the test ends."""
+
+    lock = 0
+
+    def __init__(self) -> None:
+        self.hangs, self.is_awaited, self.test_ends = False, threading.Event(), threading.Event()
+
+    def watch(self) -> int | None:
+        if self.hangs:
+            self.is_awaited.set()
+            self.test_ends.wait(PATIENCE)
+        return os.open("/dev/null", os.O_RDONLY)  # Always readable: the daemon has ended, each time.
 
 
 @pytest.fixture
@@ -69,16 +86,12 @@ def test_a_child_of_an_engine_keeps_nothing_of_it(tmp_path: Path, stand_in: Any)
     keeper = Keeper(SEGMENT, options_of(tmp_path), engine, print)
     pid = pid_of(tmp_path)
     with forked():
-        with promptly():
-            keeper.close()
-        with promptly():
-            engine.leave()
+        keeper.close()
+        engine.leave()
         eventually(lambda: is_gone(tmp_path, options_of(tmp_path).shm_dir))
-        with promptly():
-            engine = PrivateDaemon.join(options_of(tmp_path), tmp_path)
+        engine = PrivateDaemon.join(options_of(tmp_path), tmp_path)
         assert pid_of(tmp_path) != pid
-        with promptly():
-            engine.leave()
+        engine.leave()
 
 
 @pytest.mark.parametrize("status", ["exit 0", "exit 1", "exit 3", "kill -KILL $$"])
@@ -121,48 +134,29 @@ def test_whatever_a_start_raises_it_is_tried_again(stand_in: Any, monkeypatch: A
 
 
 def test_a_stand_in_is_started_again_while_the_daemon_is_waited_for(stand_in: Any) -> None:
-    class Slow:
-        lock = 0
-        waits = False
-
-        def watch(self) -> int | None:
-            if self.waits:
-                time.sleep(3)
-            return os.open("/dev/null", os.O_RDONLY)  # Always readable: it has ended, each time.
-
     starts = stand_in("exec sleep 60")
-    daemon, said = Slow(), []
-    keeper = Keeper(SEGMENT, Options(), daemon, said.append)
-    daemon.waits = True
-    eventually(lambda: bool(said) and len(lines(starts)) == 1)
-    time.sleep(0.5)
-    with promptly():
-        os.kill(keeper._process.pid, signal.SIGKILL)
-        eventually(lambda: len(lines(starts)) == 2)
+    daemon = HangingDaemon()
+    keeper = Keeper(SEGMENT, Options(), daemon, print)
+    daemon.hangs = True
+    assert daemon.is_awaited.wait(PATIENCE)
+    eventually(lambda: len(lines(starts)) == 1)
+    os.kill(keeper._process.pid, signal.SIGKILL)
+    eventually(lambda: len(lines(starts)) == 2)
+    daemon.test_ends.set()
     keeper.close()
 
 
 def test_a_close_waits_for_no_daemon_that_does_not_come(stand_in: Any, monkeypatch: Any) -> None:
-    class Hanging:
-        lock = 0
-        waits = False
-
-        def watch(self) -> int | None:
-            if self.waits:
-                time.sleep(PATIENCE)
-            return os.open("/dev/null", os.O_RDONLY)
-
     monkeypatch.setattr(keeping, "_THREADS_PATIENCE", 0.2)
     stand_in("exec sleep 60")
-    daemon, said = Hanging(), []
+    daemon, said = HangingDaemon(), []
     keeper = Keeper(SEGMENT, Options(), daemon, said.append)
-    daemon.waits = True
-    eventually(lambda: bool(said))
-    time.sleep(0.3)
-    with promptly():
-        keeper.close()
+    daemon.hangs = True
+    assert daemon.is_awaited.wait(PATIENCE)
+    keeper.close()
     assert "what keeps croupierd alive still waits" in said[-1]
     assert keeper._process.returncode is not None
+    daemon.test_ends.set()
 
 
 def test_descriptors_beyond_a_thousand_are_waited_for(tmp_path: Path, stand_in: Any) -> None:

@@ -8,7 +8,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 import urllib.request
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -24,7 +23,7 @@ from croupier.vllm.options import Options
 from croupier.vllm.place import Byte, Place, default_directory
 from croupier.vllm.private_daemon import Names, PrivateDaemon, configuration, names_in
 from croupier.vllm.processes import readable
-from private_daemons import PROMPT, is_gone, options_of, pid_of, promptly
+from private_daemons import PROMPT, is_gone, options_of, pid_of
 from support import PATIENCE, eventually
 
 
@@ -293,9 +292,7 @@ def test_an_engine_that_dies_while_it_starts_a_daemon_is_in_nobodys_way(tmp_path
     ):
         with engine_process(tmp_path, before) as engine:
             assert engine.wait(PATIENCE) == -signal.SIGKILL
-        begun = time.monotonic()
         PrivateDaemon.join(options_of(tmp_path), tmp_path).leave()
-        assert time.monotonic() - begun < PATIENCE / 2
         eventually(lambda: is_gone(tmp_path, options_of(tmp_path).shm_dir))
 
 
@@ -338,7 +335,7 @@ def test_a_daemon_that_does_not_start_is_told_with_its_last_words(
     program.write_text(f"#!/bin/sh\n{does}\n")
     program.chmod(0o700 if does else 0o600)
     monkeypatch.setattr(private_daemon, "find_croupierd", lambda: str(program))
-    with promptly(), pytest.raises(RuntimeError, match=said):
+    with pytest.raises(RuntimeError, match=said):
         PrivateDaemon.join(options_of(tmp_path), tmp_path)
     assert no_more_children()
     monkeypatch.undo()
@@ -370,7 +367,7 @@ def test_an_engine_that_has_left_starts_no_daemon(tmp_path: Path) -> None:
 
 def test_who_has_no_turn_looks_after_the_daemon_later(tmp_path: Path) -> None:
     engine = PrivateDaemon.join(options_of(tmp_path), tmp_path)
-    with engine._place.turn(), promptly():
+    with engine._place.turn():
         assert engine.watch() is None
     engine.leave()
 

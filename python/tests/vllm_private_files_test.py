@@ -14,7 +14,7 @@ import pytest
 from croupier.vllm.options import Options
 from croupier.vllm.private_daemon import PrivateDaemon, names_in
 from croupier.vllm.processes import readable
-from private_daemons import PROMPT, is_gone, options_of, pid_of, promptly
+from private_daemons import PROMPT, is_gone, options_of, pid_of
 from support import eventually
 
 
@@ -48,8 +48,7 @@ sys.stdin.readline()
         ended = os.pidfd_open(pid)
         engine.stdin.write(b"\n")
         engine.stdin.flush()
-        with promptly():
-            assert readable([ended], PROMPT)
+        assert readable([ended], PROMPT)
         os.close(ended)
         if dies.startswith("forks"):
             os.kill(int(engine.stdout.readline()), signal.SIGKILL)

@@ -183,7 +183,7 @@ TEST_CASE("an id outside the vocabulary is refused with its list and index") {
     CHECK_THAT(result.error().message, Contains(wanted));
 }
 
-TEST_CASE("lists in one are well formed, or the word that is wrong is named") {
+TEST_CASE("a malformed list of lists is refused, naming the wrong word") {
     const auto [words, fault] = GENERATE(table<std::vector<std::int32_t>, std::string>({
         {{2, 5, 999}, ""},
         {{1, 5, 3, 6, 7, 8}, ""},

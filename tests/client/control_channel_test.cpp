@@ -83,7 +83,7 @@ struct Wire {
 
 }  // namespace
 
-TEST_CASE("an answer reaches the question with its number, whatever comes before it") {
+TEST_CASE("an answer reaches the request with its number, whatever comes before it") {
     Wire wire;
     const Peer peer(wire.endpoint, 2, [](std::uint64_t request) {
         return Answers{statistics(request - 1, "late"), statistics(request, "due"),

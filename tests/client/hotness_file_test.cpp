@@ -149,7 +149,7 @@ TEST_CASE("a session is resumed with the hotness file that it was opened with, a
     CHECK(order_in(session) == among_three_ranks(file));
 }
 
-TEST_CASE("what is asked of the daemon keeps its order when options and file are gone") {
+TEST_CASE("a checked open request keeps its order when its options and its file are gone") {
     const std::string nowhere = "ipc:///nowhere";
     client::OpenOptions options = options_for(nowhere, nullptr);
     client::OpenRequest kept;

@@ -161,7 +161,7 @@ TEST_CASE("a client that died once its log was longer is followed by one that co
     CHECK(submit(found, 7, 5).position == 1);
 }
 
-TEST_CASE("a table that names a uid twice leads nowhere outside of it") {
+TEST_CASE("a table that names a uid twice leads to no access outside of it") {
     SessionFiles files(testing::small_geometry());
     proto::ScheduleColumn first;
     proto::ScheduleColumn second;

@@ -32,7 +32,7 @@ TEST_CASE("libcroupier.so gives every function of the C ABI to a program that kn
     CHECK(std::string(version()) == CROUPIER_VERSION);
 }
 
-TEST_CASE("libcroupier.so keeps the names of its C++ to itself") {
+TEST_CASE("libcroupier.so exports no C++ names") {
     const Library library = load();
     REQUIRE(library != nullptr);
     CHECK(::dlsym(library.get(), "_ZN8croupier3shm9errc_nameENS0_4ErrcE") == nullptr);

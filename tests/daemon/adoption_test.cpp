@@ -27,7 +27,8 @@ void overwrite(const std::string& path, std::size_t offset, std::uint32_t value)
 
 }  // namespace
 
-TEST_CASE("engine and daemon that die together lose nothing: the session is resumed within its grace") {
+TEST_CASE(
+    "a session whose engine and daemon died together is resumed within its grace and has lost nothing") {
     DaemonProcess daemon;
     const Shared<std::atomic<bool>> decided;
     // Before this process has an engine of its own: a fork takes none of ZMQ's threads along.
@@ -69,7 +70,9 @@ TEST_CASE("engine and daemon that die together lose nothing: the session is resu
     CHECK_THAT(daemon.log(), Contains("session engine") && Contains("its client is gone, it may resume for"));
 }
 
-TEST_CASE("a daemon that starts goes on with the living, and removes whom nobody resumes within the grace") {
+TEST_CASE(
+    "a daemon that starts serves the sessions of living clients and removes those that are not resumed "
+    "within the grace") {
     DaemonProcess daemon(kTwoSamplers, "sessions: {reattach_grace_ms: 300}");
     SmallEngine living(daemon.endpoint(), "living");
     living.admit(8);
@@ -109,7 +112,7 @@ TEST_CASE("a segment whose session had ended is removed by the daemon that start
     CHECK_THAT(daemon.log(), Contains("removing " + path + ": its session has ended"));
 }
 
-TEST_CASE("a daemon can be started the moment after it was killed, again and again") {
+TEST_CASE("a daemon can be started right after it was killed, repeatedly") {
     DaemonProcess daemon;
     SmallEngine engine(daemon.endpoint(), "engine");
     engine.admit(4);
@@ -163,7 +166,7 @@ TEST_CASE("a segment whose header names another session goes with the client tha
     CHECK(eventually([&] { return daemon.files_in_shm() == 1; }));
 }
 
-TEST_CASE("a segment of which a dead daemon had not yet written whose it is, is removed") {
+TEST_CASE("a segment whose owner a dead daemon had not yet recorded is removed") {
     DaemonProcess daemon;
     std::string path;
     {

@@ -87,7 +87,7 @@ TEST_CASE("a message that is cut short or bent is refused or answered, never bel
     other.goes_on();
 }
 
-TEST_CASE("frames that are no single message are refused by their number") {
+TEST_CASE("a request that is not exactly one frame is refused, with the number of its frames") {
     Undisturbed other;
     ControlPeer peer(other.daemon.endpoint());
     peer.send({"", ""});
@@ -99,7 +99,7 @@ TEST_CASE("frames that are no single message are refused by their number") {
     other.goes_on();
 }
 
-TEST_CASE("another wire version is refused naming both") {
+TEST_CASE("a message of another wire version is refused, naming both versions") {
     Undisturbed other;
     ControlPeer peer(other.daemon.endpoint());
     const std::string message = statistics(wire::kWireVersion + 41);
@@ -108,7 +108,7 @@ TEST_CASE("another wire version is refused naming both") {
     other.goes_on();
 }
 
-TEST_CASE("a body that is no request is refused by its name") {
+TEST_CASE("a message whose body is not a request is refused, naming the body's type") {
     Undisturbed other;
     ControlPeer peer(other.daemon.endpoint());
     const auto refused = [&](const std::string& message) {

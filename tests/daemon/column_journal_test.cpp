@@ -51,7 +51,7 @@ client::Session two_ranks(const DaemonProcess& daemon) {
 
 }  // namespace
 
-TEST_CASE("samplers keep every column and every step, with times in their order") {
+TEST_CASE("samplers record every column and every step, with their times in order") {
     const auto samplers = GENERATE(std::string(kTwoSamplers),
                                    std::string("{count: 1, threads_per_sampler: 2, wait: adaptive}"));
     const DaemonProcess daemon(samplers);
@@ -95,7 +95,8 @@ TEST_CASE("samplers keep every column and every step, with times in their order"
     }
 }
 
-TEST_CASE("the rank whose logits came last is kept with the step, and for how long it was the only one") {
+TEST_CASE(
+    "a step's record names the rank whose logits came last, and for how long only that rank was missing") {
     const DaemonProcess daemon("{count: 1, wait: spin}");
     client::Session session = two_ranks(daemon);
     client::Sequence sequence;
@@ -127,7 +128,7 @@ TEST_CASE("the rank whose logits came last is kept with the step, and for how lo
     }
 }
 
-TEST_CASE("of a session with one rank nobody keeps which was last") {
+TEST_CASE("a step of a session with one rank records no last rank") {
     const DaemonProcess daemon;
     EngineShape shape;
     shape.tp = 1;
@@ -139,7 +140,7 @@ TEST_CASE("of a session with one rank nobody keeps which was last") {
     for (const auto& step : read_steps(reader, plane, 2).steps) CHECK(step.last_rank == 0);
 }
 
-TEST_CASE("a column that is answered with an error, or is void, is kept with it") {
+TEST_CASE("a column that fails or is void is recorded with its error") {
     const DaemonProcess daemon("{count: 1, wait: adaptive}");
     SmallEngine engine(daemon.endpoint(), "engine");
     engine.admit(3);
@@ -157,7 +158,7 @@ TEST_CASE("a column that is answered with an error, or is void, is kept with it"
                         {1, 0}, {2, static_cast<std::uint8_t>(proto::DecisionError::voided)}, {3, 0}});
 }
 
-TEST_CASE("a sampler's journal goes on after its death, and a dead daemon's is there to be read") {
+TEST_CASE("a sampler's successor continues its journal, and a dead daemon's journals can still be read") {
     DaemonProcess daemon("{count: 1, wait: adaptive}");
     SmallEngine engine(daemon.endpoint(), "engine");
     engine.admit(4);

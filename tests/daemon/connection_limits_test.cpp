@@ -56,7 +56,7 @@ bool opens_session(const std::string& endpoint, const char* name) {
 
 }  // namespace
 
-TEST_CASE("a user has as many connections as the limit allows, and others theirs") {
+TEST_CASE("each user has as many connections as the limit allows") {
     ConnectionBook book;
     book.set_limits({2, 5});
     const std::array<Pair, 4> sockets;
@@ -68,7 +68,8 @@ TEST_CASE("a user has as many connections as the limit allows, and others theirs
     CHECK(book.refusal(sockets[2].ends[0], kOther) == 2);
 }
 
-TEST_CASE("all connections together are bounded, and those of tcp leave half to the users of the host") {
+TEST_CASE(
+    "the number of connections is bounded, and TCP connections leave half of it to the users of the host") {
     ConnectionBook book;
     book.set_limits({10, 4});
     const std::array<Pair, 4> sockets;

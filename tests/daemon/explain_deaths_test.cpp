@@ -79,7 +79,7 @@ TEST_CASE("a daemon that ends, or is killed, leaves no request unanswered for lo
     }
 }
 
-TEST_CASE("what an earlier request's sampler left too late is nobody's answer") {
+TEST_CASE("a capture that a sampler stores too late does not answer a later request") {
     const Explaining explaining;
     SmallEngine engine(explaining.daemon.endpoint(), "engine");
     engine.admit(2);

@@ -70,7 +70,7 @@ TEST_CASE("a daemon that is not told to explain does not, and keeps nothing for 
     engine.step();
 }
 
-TEST_CASE("a query is read as it is written, and one that is wrong says how it would be right") {
+TEST_CASE("a query is parsed, and a malformed one is refused with what would be right") {
     const auto asked = daemon::parse_explain_query("session=a%20b%2F+c&uid=18446744073709551615&format=json");
     REQUIRE(asked);
     CHECK(asked.value().session == "a b/ c");
@@ -103,7 +103,7 @@ TEST_CASE("a query is read as it is written, and one that is wrong says how it w
     }
 }
 
-TEST_CASE("who asks for what is not there is told so, and what there is") {
+TEST_CASE("a request for an unknown session or sequence is refused with a list of those that exist") {
     const Explaining explaining;
     SmallEngine engine(explaining.daemon.endpoint(), "engine");
     engine.admit(7);
@@ -137,7 +137,7 @@ TEST_CASE("a session is found by its id too") {
     check_explained(asked.json(), engine.streams().at(1).back(), 0);
 }
 
-TEST_CASE("a sequence of which nothing is decided is waited for, and nothing else waits with it") {
+TEST_CASE("a request waits for a sequence that has no decision yet, and holds up nothing else") {
     const Explaining explaining;
     SmallEngine engine(explaining.daemon.endpoint(), "engine");
     engine.admit(4);
@@ -223,7 +223,7 @@ TEST_CASE("HEAD has the headers of an explanation, without the body") {
     CHECK(body_of(head).empty());
 }
 
-TEST_CASE("answers that nobody reads are bounded, and one that is let go of makes room") {
+TEST_CASE("the number of unread answers is bounded, and dropping one makes room for another") {
     const ShmDirectory directory;
     const auto route = daemon::ExplainRoute::start(directory.path(), "unread", "");
     REQUIRE(route);
@@ -245,7 +245,7 @@ TEST_CASE("answers that nobody reads are bounded, and one that is let go of make
     CHECK(route.value()->ask(request).later != nullptr);
 }
 
-TEST_CASE("who hangs up is not waited for") {
+TEST_CASE("a request whose client hangs up is dropped") {
     const Explaining explaining;
     SmallEngine engine(explaining.daemon.endpoint(), "engine");
     engine.admit(2);

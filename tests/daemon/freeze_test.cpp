@@ -1,9 +1,10 @@
 // The daemon as a whole is frozen, as `docker pause` does it: no sampler is to blame for that.
 #include <catch2/catch.hpp>
-#include <chrono>
 #include <csignal>
-#include <thread>
+#include <span>
 
+#include "shm/clock.h"
+#include "shm/plane.h"
 #include "testing/child_process.h"
 #include "testing/daemon_process.h"
 #include "testing/shared_object.h"
@@ -11,6 +12,12 @@
 
 using namespace croupier;
 using namespace croupier::testing;
+
+namespace {
+
+constexpr std::uint64_t kHeartbeatTimeoutNs = 1'000'000'000;
+
+}  // namespace
 
 TEST_CASE("after a freeze longer than heartbeat_timeout_ms the supervisor kills no sampler") {
     const DaemonProcess daemon("{count: 2, heartbeat_timeout_ms: 1000}");
@@ -30,8 +37,11 @@ TEST_CASE("after a freeze longer than heartbeat_timeout_ms the supervisor kills 
     for (const pid_t process : all) ::kill(process, SIGSTOP);
     for (const pid_t process : all) REQUIRE(eventually([&] { return is_stopped(process); }));
     leaver.kill_and_reap();
-    // The length of the freeze itself, twice the time-out.
-    std::this_thread::sleep_for(std::chrono::milliseconds(2000));
+    const shm::Plane plane = daemon.plane();
+    for (const auto& sampler : std::span(plane.header().samplers).first(2)) {
+        const std::uint64_t silent_until = sampler.heartbeat_ns.load() + kHeartbeatTimeoutNs;
+        REQUIRE(eventually([&] { return shm::monotonic_ns() > silent_until; }));
+    }
     ::kill(daemon.pid(), SIGCONT);
     // It looks for dead writers after it has listened to the samplers.
     const bool looked = eventually([&] { return daemon.says("the writer of rank 1 is gone"); });

@@ -65,7 +65,7 @@ ChildProcess client_who(const DaemonProcess& daemon, const std::string& name, De
 
 }  // namespace
 
-TEST_CASE("a client that scribbles over the id or the name in its header is believed neither") {
+TEST_CASE("an id or a name that a client writes over its header is not believed") {
     Stage stage;
     SmallEngine liar(stage.daemon.endpoint(), "liar");
     const auto victim_id = attach(stage.victim.segment_path()).id();
@@ -123,7 +123,7 @@ TEST_CASE("segments that are cut off again and again, and grown again, end one s
     }
 }
 
-TEST_CASE("that a session's pages are gone is not believed of the session that has its row now") {
+TEST_CASE("lost pages of an ended session are not attributed to the session that took over its table row") {
     Stage stage;
     const auto plane =
         shm::Plane::attach(stage.daemon.shm_directory(), stage.daemon.instance(), shm::Access::read_write);
@@ -136,7 +136,7 @@ TEST_CASE("that a session's pages are gone is not believed of the session that h
     stage.victim_goes_on();
 }
 
-TEST_CASE("the plane is for the daemon's own user alone") {
+TEST_CASE("only the daemon's own user can open the plane") {
     const DaemonProcess daemon;
     struct stat status {};
     const std::string path = shm::plane_path(daemon.shm_directory(), daemon.instance());

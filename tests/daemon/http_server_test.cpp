@@ -89,7 +89,7 @@ TEST_CASE("a probe is answered before the large answers that were asked for earl
     CHECK(std::find(order.begin(), order.end(), "livez") - order.begin() <= 1);
 }
 
-TEST_CASE("who sends more than is read gets the answer all the same, and no reset") {
+TEST_CASE("a client that sends more than the server reads still gets its answer, and no reset") {
     const std::uint16_t port = free_port();
     const auto server = daemon::HttpServer::start("127.0.0.1:" + std::to_string(port), {}, {}, -1, [] {});
     REQUIRE(server);

@@ -97,7 +97,7 @@ TEST_CASE("a daemon that is told to stop gives up a segment of gigabytes that it
     CHECK(daemon.files_in_shm() == 0);
 }
 
-TEST_CASE("whoever waits for a segment is told when the daemon hands over, and not left to its time-out") {
+TEST_CASE("a client that waits for a segment is refused at once when the daemon hands over") {
     if (!has_gigabytes()) return;
     DaemonProcess daemon("{count: 1}");
     ControlPeer opener(daemon.endpoint());

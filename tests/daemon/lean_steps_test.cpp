@@ -4,7 +4,6 @@
 #include <catch2/catch.hpp>
 #include <csignal>
 #include <numeric>
-#include <thread>
 
 #include "daemon/worker/column_decider.h"
 #include "daemon/worker/session_view.h"
@@ -13,6 +12,7 @@
 #include "sampler/workspace.h"
 #include "shm/logits_publisher.h"
 #include "shm/segment.h"
+#include "shm/step_claims.h"
 #include "shm/wishes.h"
 #include "testing/daemon_process.h"
 #include "testing/small_engine.h"
@@ -44,6 +44,20 @@ std::uint64_t wishes_of(SmallEngine& engine) {
     for (std::uint32_t slot = 0; slot < segment.value().geometry().slots; ++slot)
         posted += segment.value().wish_board(slot).posted.load();
     return posted;
+}
+
+// Returns when so many columns of the step are decided.
+void await_decided(const SmallEngine& engine, std::uint64_t step, std::size_t columns) {
+    const auto segment = shm::Segment::attach(engine.segment_path(), shm::Access::read_only);
+    REQUIRE(segment);
+    const shm::StepClaims claims(segment.value(), step);
+    REQUIRE(eventually([&] {
+        std::size_t decided = 0;
+        for (std::uint32_t column = 0; column < segment.value().geometry().max_batch; ++column) {
+            if (claims.is_committed(column)) ++decided;
+        }
+        return decided >= columns;
+    }));
 }
 
 // Controls that read much of a row, each in another way.
@@ -113,7 +127,7 @@ TEST_CASE("lean steps change no token, whatever the ranks and the samplers") {
     engine.steps(20);
 }
 
-TEST_CASE("what was not sent of a row is asked for, and decides it") {
+TEST_CASE("samplers request the blocks that a column lacks, and decide it with them") {
     const DaemonProcess daemon(kTwoSamplers);
     EngineShape shape = lean_shape(GENERATE(1U, 2U));
     SmallEngine engine(daemon.endpoint(), "engine", shape);
@@ -122,7 +136,7 @@ TEST_CASE("what was not sent of a row is asked for, and decides it") {
     CHECK(wishes_of(engine) > 0);
 }
 
-TEST_CASE("plain requests are drawn by who sends their rows, and nothing is asked for") {
+TEST_CASE("plain requests are drawn by the writer, and samplers request no blocks") {
     const DaemonProcess daemon(GENERATE("{count: 1}", "{count: 3, wait: spin}"));
     EngineShape shape = lean_shape(GENERATE(1U, 3U));
     SmallEngine engine(daemon.endpoint(), "engine", shape);
@@ -135,7 +149,7 @@ TEST_CASE("plain requests are drawn by who sends their rows, and nothing is aske
         CHECK(drawn_by(segment.value(), 19, rank, 8) == std::vector<bool>(8, true));
 }
 
-TEST_CASE("what is allowed alone comes by its name, and nothing is asked for") {
+TEST_CASE("the blocks of a request's allowed ids are sent, and samplers request no others") {
     const DaemonProcess daemon(kTwoSamplers);
     EngineShape shape = lean_shape(GENERATE(1U, 3U));
     SmallEngine engine(daemon.endpoint(), "engine", shape);
@@ -154,7 +168,9 @@ TEST_CASE("what is allowed alone comes by its name, and nothing is asked for") {
         CHECK((flags & proto::kStandsWhole) == 0);
 }
 
-TEST_CASE("what is lifted comes by its name, and what is lowered beside it is not asked for") {
+TEST_CASE(
+    "the blocks of ids with a positive bias are sent, and those of ids with a negative bias are not "
+    "requested") {
     const DaemonProcess daemon(kTwoSamplers);
     EngineShape shape = lean_shape(GENERATE(1U, 3U));
     SmallEngine engine(daemon.endpoint(), "engine", shape);
@@ -171,7 +187,7 @@ TEST_CASE("what is lifted comes by its name, and what is lowered beside it is no
     CHECK(wishes_of(engine) < kDecisions / 4);
 }
 
-TEST_CASE("what may change a token keeps a column from being drawn") {
+TEST_CASE("a writer draws no column whose controls may change its token") {
     const DaemonProcess daemon(kTwoSamplers);
     EngineShape shape = lean_shape(2);
     shape.masked = GENERATE(false, true);
@@ -200,7 +216,7 @@ TEST_CASE("what may change a token keeps a column from being drawn") {
     CHECK(drawn(5) == std::vector<bool>{false, true, false, false, true});
 }
 
-TEST_CASE("a column with a grammar mask is told of under it, unless all of its row is needed") {
+TEST_CASE("the head of a masked column describes its masked row, unless the column stands whole") {
     const DaemonProcess daemon(kTwoSamplers);
     EngineShape shape = lean_shape(GENERATE(1U, 3U));
     shape.masked = true;
@@ -259,16 +275,15 @@ TEST_CASE("several lean steps in flight are decided in their order") {
     }
 }
 
-TEST_CASE("a writer that leaves before it has answered is followed by one that lays the rows anew") {
+TEST_CASE("the successor of a writer that left before it answered writes the rows again") {
     const DaemonProcess daemon(kTwoSamplers);
     SmallEngine engine(daemon.endpoint(), "engine", lean_shape(2));
     for (const auto& sequence : demanding()) engine.admit(sequence);
     engine.steps(2);
-    for (int round = 0; round < 20; ++round) {
+    for (std::uint32_t round = 0; round < 20; ++round) {
         const std::uint64_t step = engine.submit();
         engine.write(step);
-        // Anywhere between its first wish and its last.
-        std::this_thread::sleep_for(std::chrono::microseconds(50 * round));
+        await_decided(engine, step, round % demanding().size());
         engine.detach_writers();
         engine.attach_writers();
         // Its rows are wanted again where it was not decided.
@@ -277,15 +292,15 @@ TEST_CASE("a writer that leaves before it has answered is followed by one that l
     }
 }
 
-TEST_CASE("samplers and the daemon die while a row is awaited: the same tokens") {
+TEST_CASE("samplers and a daemon that die while a row is awaited change no token") {
     DaemonProcess daemon(kTwoSamplers);
     SmallEngine engine(daemon.endpoint(), "engine", lean_shape(2));
     for (const auto& sequence : demanding()) engine.admit(sequence);
     engine.steps(2);
     for (std::uint32_t round = 0; round < 12; ++round) {
-        engine.submit();
+        const std::uint64_t step = engine.submit();
         engine.write();
-        std::this_thread::sleep_for(std::chrono::microseconds(100 * round));
+        await_decided(engine, step, round % demanding().size());
         kill_in_round(daemon, round);
         engine.collect();
         REQUIRE(eventually([&] { return daemon.await_ready(); }));
@@ -309,7 +324,7 @@ TEST_CASE("a lean session with a hotness order is refused, by name") {
                Contains("hotness order") && Contains("open it with the transport rows"));
 }
 
-TEST_CASE("a column that another sampler has asked for is left alone by who claims it next") {
+TEST_CASE("a sampler that claims a column leaves it alone if another sampler has requested blocks of it") {
     DaemonProcess daemon("{count: 1, heartbeat_timeout_ms: 60000}");
     SmallEngine engine(daemon.endpoint(), "engine", lean_shape(1));
     engine.admit(8);

@@ -16,6 +16,7 @@
 #include "testing/small_engine.h"
 #include "tests/daemon/control_peer.h"
 #include "tests/daemon/loopback.h"
+#include "tests/daemon/served_engine.h"
 
 using namespace croupier;
 using namespace croupier::testing;
@@ -72,6 +73,11 @@ std::uint64_t lost(proto::SegmentHeader& header) {
     return header.counter(proto::SessionCounter::writers_lost).load();
 }
 
+// Its daemon ends without waiting for steps in flight.
+struct EngineNotDrained : EngineServedEachWay {
+    EngineNotDrained() : EngineServedEachWay("sessions: {drain_timeout_ms: 0}") {}
+};
+
 void submit_some(SmallEngine& engine, std::uint64_t first_uid, std::uint64_t count) {
     std::vector<croupier_column> columns;
     for (std::uint64_t uid = first_uid; uid < first_uid + count; ++uid) columns.push_back({uid, nullptr});
@@ -93,13 +99,8 @@ TEST_CASE("a reload before the samplers run does not say that the daemon is read
     CHECK_THAT(manager.message_with("READY=1"), Contains("STATUS=serving"));
 }
 
-TEST_CASE("SIGTERM lets the steps in flight finish, refuses new ones, and leaves nothing behind") {
-    const bool zmq = GENERATE(false, true);
-    DaemonProcess daemon;
-    EngineShape shape;
-    shape.decisions_over_zmq = zmq;
-    SmallEngine engine(daemon.endpoint(), "engine", shape);
-    engine.admit(8);
+TEST_CASE_METHOD(EngineServedEachWay,
+                 "SIGTERM lets the steps in flight finish, refuses new ones, and leaves nothing behind") {
     engine.step();
     engine.submit();
     daemon.signal(SIGTERM);
@@ -114,13 +115,8 @@ TEST_CASE("SIGTERM lets the steps in flight finish, refuses new ones, and leaves
     CHECK_THAT(failure_of([&] { engine.submit(); }), Contains("session_closed"));
 }
 
-TEST_CASE("a drain waits until decided steps are taken, however late their client comes for them") {
-    const bool zmq = GENERATE(false, true);
-    DaemonProcess daemon;
-    EngineShape shape;
-    shape.decisions_over_zmq = zmq;
-    SmallEngine engine(daemon.endpoint(), "engine", shape);
-    engine.admit(8);
+TEST_CASE_METHOD(EngineServedEachWay,
+                 "a drain waits until decided steps are taken, however late their client comes for them") {
     engine.submit();
     engine.write();
     REQUIRE(engine.counted(8));
@@ -142,13 +138,7 @@ TEST_CASE("a drain waits until decided steps are taken, however late their clien
     CHECK_FALSE(daemon.says("after sessions.drain_timeout_ms"));
 }
 
-TEST_CASE("a step that was decided before its session ended can still be taken") {
-    const bool zmq = GENERATE(false, true);
-    DaemonProcess daemon(kTwoSamplers, "sessions: {drain_timeout_ms: 0}");
-    EngineShape shape;
-    shape.decisions_over_zmq = zmq;
-    SmallEngine engine(daemon.endpoint(), "engine", shape);
-    engine.admit(8);
+TEST_CASE_METHOD(EngineNotDrained, "a step that was decided before its session ended can still be taken") {
     for (const std::uint64_t first : {1UL, 5UL}) {
         submit_some(engine, first, 4);
         engine.write();
@@ -217,14 +207,12 @@ TEST_CASE("what was published reaches a subscriber that is slow to read, though 
 }
 
 TEST_CASE("a drain ends after sessions.drain_timeout_ms though logits never come") {
-    DaemonProcess daemon(kTwoSamplers, "sessions: {drain_timeout_ms: 100}");
-    SmallEngine engine(daemon.endpoint(), "engine");
-    engine.admit(8);
-    engine.submit();
-    CHECK(daemon.terminate() == 0);
-    CHECK(daemon.says("steps are still in flight"));
-    CHECK(daemon.files_in_shm() == 0);
-    CHECK_THAT(failure_of([&] { engine.session().wait(1000); }), Contains("session_closed"));
+    ServedEngine served({}, "sessions: {drain_timeout_ms: 100}");
+    served.engine.submit();
+    CHECK(served.daemon.terminate() == 0);
+    CHECK(served.daemon.says("steps are still in flight"));
+    CHECK(served.daemon.files_in_shm() == 0);
+    CHECK_THAT(failure_of([&] { served.engine.session().wait(1000); }), Contains("session_closed"));
 }
 
 TEST_CASE("Drain over the control socket ends the daemon as SIGTERM does") {
@@ -316,10 +304,8 @@ TEST_CASE("a start that fails exits with 1, says what is wrong, and leaves nothi
                Contains("no-such-group"));
 }
 
-TEST_CASE("a failed start between a daemon's death and its return costs a living client nothing") {
-    DaemonProcess daemon;
-    SmallEngine engine(daemon.endpoint(), "engine");
-    engine.admit(8);
+TEST_CASE_METHOD(ServedEngine,
+                 "a failed start between a daemon's death and its return does not disturb a living client") {
     engine.step();
     daemon.kill_now();
     const HeldPort held;

@@ -35,7 +35,7 @@ std::string header(const std::string& answer, const std::string& name) {
 
 }  // namespace
 
-TEST_CASE("every file that the page asks for is there, of the daemon itself, with its type") {
+TEST_CASE("the daemon serves every file that its page asks for, with the file's type") {
     const Watched watched;
     const std::string page = http_get(watched.port, "/");
     CHECK_THAT(page, Contains("200 OK") && Contains("<!DOCTYPE html>"));
@@ -70,7 +70,7 @@ TEST_CASE("no answer lets a browser run, frame or read what it should not") {
     }
 }
 
-TEST_CASE("what cannot be answered is refused with what would be right") {
+TEST_CASE("a request that cannot be answered is refused with what would be right") {
     const Watched watched;
     const auto ask = [&](const std::string& request) { return http_exchange(watched.port, request); };
     CHECK_THAT(http_get(watched.port, "/nothing"), Contains("404 Not Found") && Contains("/metrics") &&
@@ -101,7 +101,7 @@ TEST_CASE("HEAD is answered as GET is, without the body") {
     CHECK(body_of(got).size() > 1000);
 }
 
-TEST_CASE("what is told to everybody has no session's id, file or process in it") {
+TEST_CASE("answers that every user may read contain no session's id, file or process") {
     Watched watched;
     watched.engine.admit(4);
     watched.engine.steps(2);
@@ -172,7 +172,7 @@ TEST_CASE("a share of which nothing was counted has no sample, so that no alarm 
     CHECK(metrics.contains("croupier_session_client_up{session=\"engine\"}"));
 }
 
-TEST_CASE("the seconds of a daemon that is started again begin anew, and say so") {
+TEST_CASE("a daemon that is started again counts its seconds from 1, and says when it began") {
     Watched watched;
     watched.engine.admit(8);
     watched.engine.steps(3);
@@ -193,7 +193,7 @@ TEST_CASE("the seconds of a daemon that is started again begin anew, and say so"
     CHECK(after.at("serving") == "ready");
 }
 
-TEST_CASE("readers who never read what they asked for hold up nobody else") {
+TEST_CASE("clients that never read their answers do not hold up others") {
     Watched watched;
     watched.engine.admit(8);
     std::vector<int> deaf;
@@ -213,7 +213,7 @@ TEST_CASE("readers who never read what they asked for hold up nobody else") {
     for (const int fd : deaf) ::close(fd);
 }
 
-TEST_CASE("who reckons a sampler's share of time can divide by its threads") {
+TEST_CASE("/metrics and /snapshot.json give each sampler's number of threads") {
     const std::uint16_t port = free_port();
     const DaemonProcess daemon("{count: 2, threads_per_sampler: 4}",
                                "metrics: {listen: \"127.0.0.1:" + std::to_string(port) + "\"}");

@@ -139,7 +139,7 @@ TEST_CASE("connections that send their request slowly, or never, hold up no heal
     for (const int fd : slow) ::close(fd);
 }
 
-TEST_CASE("a session's deeds are seen in the snapshot of a living daemon, and of a dead one") {
+TEST_CASE("a session's counters are in the snapshot of a living daemon, and in that of a dead one") {
     DaemonProcess daemon;
     SmallEngine engine(daemon.endpoint(), "engine");
     engine.admit(5);
@@ -175,7 +175,7 @@ TEST_CASE("a session's deeds are seen in the snapshot of a living daemon, and of
     engine.collect();
 }
 
-TEST_CASE("Statistics over the control socket tell what the snapshot tells") {
+TEST_CASE("Statistics over the control socket equal the snapshot") {
     const DaemonProcess daemon;
     SmallEngine engine(daemon.endpoint(), "engine");
     engine.admit(8);

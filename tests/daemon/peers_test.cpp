@@ -89,8 +89,7 @@ std::string opens(const DaemonProcess& daemon, const std::string& name, bool res
 
 }  // namespace
 
-TEST_CASE(
-    "another user can close, configure, subscribe to, take over and resume nobody's session but his own") {
+TEST_CASE("a user can close, configure, subscribe to, take over and resume only his own sessions") {
     if (!can_change_user()) return;
     OpenHouse house;
     DaemonProcess& daemon = house.daemon;
@@ -135,7 +134,7 @@ TEST_CASE("only the daemon's own user and root may drain it over the control soc
     engine.step();
 }
 
-TEST_CASE("Statistics tell another user neither id nor path of a session, and his own he is told") {
+TEST_CASE("Statistics give a user the ids and paths of his own sessions only") {
     if (!can_change_user()) return;
     OpenHouse house;
     SmallEngine victim(house.daemon.endpoint(), "victim");
@@ -150,7 +149,7 @@ TEST_CASE("Statistics tell another user neither id nor path of a session, and hi
           }) == 0);
 }
 
-TEST_CASE("whose a session is outlives the daemon") {
+TEST_CASE("the next daemon knows whose session it is") {
     if (!can_change_user()) return;
     OpenHouse house;
     SmallEngine victim(house.daemon.endpoint(), "victim");
@@ -228,7 +227,7 @@ class LyingPeer {
 
 }  // namespace
 
-TEST_CASE("a peer that says of itself that it is another user is believed what the kernel says") {
+TEST_CASE("a peer that claims to be another user is treated as the user that the kernel reports") {
     if (!can_change_user()) return;
     OpenHouse house;
     CHECK(as_nobody([&] {

@@ -132,7 +132,7 @@ TEST_CASE("two instances with a group each share a directory") {
     }
 }
 
-TEST_CASE("a directory in a volume that gives its group to what is made in it does so too") {
+TEST_CASE("a directory in a volume with the set-group-ID bit gives its own group to new files") {
     if (!is_root()) return;
     const Sandbox volume;
     REQUIRE(::chown(volume.directory().c_str(), kDaemonUser, kEngines) == 0);

@@ -31,7 +31,7 @@ void admit_with_poison(SmallEngine& engine, std::uint64_t seed, std::uint32_t co
 
 }  // namespace
 
-TEST_CASE("a column that ends or stalls each sampler is answered after three, and nobody waits for more") {
+TEST_CASE("a column that ends or stalls samplers is answered after three of them") {
     const std::uint64_t seed = GENERATE(kHangs, kKillsItself, kExits, kBadAlloc, kAborts);
     const std::string threads = GENERATE("1", "3");
     INFO("poison " << seed - kPoisonFirst << ", threads " << threads);
@@ -54,7 +54,7 @@ TEST_CASE("a column that ends or stalls each sampler is answered after three, an
     neighbour.step();
 }
 
-TEST_CASE("one sampler alone outlives a poisoned column too") {
+TEST_CASE("a daemon with one sampler survives a poisoned column too") {
     const std::uint64_t seed = GENERATE(kHangs, kExits);
     const DaemonProcess daemon("{count: 1, heartbeat_timeout_ms: 300}", "", POISONED_PATH);
     SmallEngine engine(daemon.endpoint(), "engine");
@@ -112,7 +112,7 @@ TEST_CASE("a token that was answered with an error is not in the log, and its po
     }
 }
 
-TEST_CASE("nobody sees a token before its commit") {
+TEST_CASE("a token is visible only after its commit") {
     const DaemonProcess daemon("{count: 1, heartbeat_timeout_ms: 600000}", "", POISONED_PATH);
     SmallEngine engine(daemon.endpoint(), "engine");
     engine.admit(poisoned(kStopsBeforeCommit));

@@ -134,7 +134,7 @@ TEST_CASE("an overlap that falls is seen within the window, however long it was 
 }
 
 TEST_CASE(
-    "what an adopted session counted in its life before is no second's work, and a new one's first is") {
+    "counts from before a session's adoption belong to no second, and a new session's first counts do") {
     RecentMinutes recent(at(0));
     add(recent, snapshot({session(1, "engine", {{SessionCounter::columns_decided, 1'000'000}})}), at(0));
     add(recent, snapshot({session(1, "engine", {{SessionCounter::columns_decided, 1'000'000}})}), at(1));
@@ -177,7 +177,8 @@ TEST_CASE("a session that cannot be read is left out, and its work meanwhile is 
     CHECK(count(counted(recent), SessionCounter::columns_decided) == 0);
 }
 
-TEST_CASE("fifteen minutes are kept, and who knows the seconds up to a number is told the later ones") {
+TEST_CASE(
+    "fifteen minutes are kept, and a reader that knows the seconds up to a number gets the later ones") {
     RecentMinutes recent(at(0));
     for (std::uint64_t second = 0; second <= 1000; ++second) {
         add(recent, snapshot({session(1, "engine", {{SessionCounter::columns_decided, 10 * second}})}),
@@ -200,7 +201,7 @@ TEST_CASE("fifteen minutes are kept, and who knows the seconds up to a number is
     CHECK(told(recent, ~0ULL).at("seconds").empty());
 }
 
-TEST_CASE("a second that took longer says so") {
+TEST_CASE("an observation that took longer than a second says how long") {
     RecentMinutes recent(at(0));
     add(recent, snapshot({}), at(0));
     add(recent, snapshot({}), at(7));
@@ -213,7 +214,7 @@ TEST_CASE("a second that took longer says so") {
     CHECK(count(counted(recent), SessionCounter::columns_decided) == 30);
 }
 
-TEST_CASE("names that are no UTF-8, or markup, come out of the JSON as they can") {
+TEST_CASE("names that are markup stay as they are in the JSON, and invalid UTF-8 is replaced") {
     RecentMinutes recent(at(0));
     for (std::uint64_t second = 0; second < 2; ++second) {
         add(recent,
@@ -338,7 +339,7 @@ TEST_CASE("a minute of seconds in which samplers wrote all that a journal holds 
     CHECK(slowest.back().column.record.sequence_uid == proto::kJournalEntries - 1);
 }
 
-TEST_CASE("what is read in parts of a second is that second's, of a session that no snapshot has named too") {
+TEST_CASE("journal entries that are read in several parts belong to the second in which they were read") {
     Journal journal;
     std::uint64_t step = 10;
     for (int part = 0; part < 3; ++part) {
@@ -361,7 +362,7 @@ TEST_CASE("what is read in parts of a second is that second's, of a session that
     CHECK(journal.digest.all_steps(1).decision.count() == 3 * proto::kJournalEntries);
 }
 
-TEST_CASE("what was missed is counted of the last minute and ever") {
+TEST_CASE("journal entries that were missed are counted for the last minute and in total") {
     Journal journal;
     for (std::size_t i = 0; i < proto::kJournalEntries + 100; ++i)
         journal.writer.write(column_record(1, i, 1));

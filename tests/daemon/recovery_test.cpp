@@ -8,6 +8,7 @@
 #include "testing/daemon_process.h"
 #include "testing/shared_object.h"
 #include "testing/small_engine.h"
+#include "tests/daemon/served_engine.h"
 
 using namespace croupier;
 using namespace croupier::testing;
@@ -72,10 +73,8 @@ bool stop_within_a_decision(pid_t sampler, const shm::Segment& segment, std::uin
 
 }  // namespace
 
-TEST_CASE("samplers that are killed while steps are in flight are replaced, and no token changes") {
-    const DaemonProcess daemon;
-    SmallEngine engine(daemon.endpoint(), "engine");
-    engine.admit(8);
+TEST_CASE_METHOD(ServedEngine,
+                 "samplers that are killed while steps are in flight are replaced, and no token changes") {
     engine.steps(2);
     std::uint32_t kills = 0;
     for (const std::uint32_t victim : {0U, 1U, 0U, 1U}) {
@@ -136,16 +135,12 @@ TEST_CASE("a sampler that hangs is killed after heartbeat_timeout_ms and replace
     CHECK(engine.streams() == undisturbed(5));
 }
 
-TEST_CASE("a daemon that is killed with steps in flight and started again: no call fails, no token changes") {
-    const bool zmq = GENERATE(false, true);
-    DaemonProcess daemon;
-    EngineShape shape;
-    shape.decisions_over_zmq = zmq;
-    SmallEngine engine(daemon.endpoint(), "engine", shape);
-    engine.admit(8);
+TEST_CASE_METHOD(
+    EngineServedEachWay,
+    "a daemon that is killed with steps in flight and started again fails no call and changes no token") {
     engine.step();
     for (int round = 0; round < 5; ++round) {
-        INFO("round " << round << (zmq ? ", ZMQ" : ", ring"));
+        INFO("round " << round << ", " << way());
         engine.submit();
         // Before the logits, and after them: the daemon dies waiting, and deciding.
         if (round % 2 == 0) engine.write();

@@ -69,7 +69,7 @@ struct Prompts {
 
 }  // namespace
 
-TEST_CASE("a uid that is used again is decided as if nobody had borne it before") {
+TEST_CASE("a uid that is used again is decided like a new one") {
     const DaemonProcess daemon("{count: 1, wait: adaptive}");
     SmallEngine engine(daemon.endpoint(), "engine", one_column());
     // With another last half, too, of which only the first token is the same.

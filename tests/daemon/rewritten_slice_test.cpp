@@ -42,7 +42,7 @@ client::Session open(const DaemonProcess& daemon) {
 
 }  // namespace
 
-TEST_CASE("a slice that is rewritten after a part was published is decided as it is at last") {
+TEST_CASE("a slice that is rewritten after a part of it was published is decided from its final content") {
     const DaemonProcess daemon("{count: 1, wait: spin}");
     client::Session session = open(daemon);
     session.add(greedy());
@@ -72,7 +72,7 @@ TEST_CASE("a slice that is rewritten after a part was published is decided as it
     CHECK(lost.load() == 0);
 }
 
-TEST_CASE("what is begun again after abandon counts from its first tile, under an epoch of its own") {
+TEST_CASE("a step that is begun again after abandon counts from its first tile, under a new epoch") {
     const DaemonProcess daemon;
     client::Session session = open(daemon);
     session.add(greedy());

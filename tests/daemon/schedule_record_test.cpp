@@ -122,13 +122,13 @@ const Lie kRowLies[] = {
 
 }  // namespace
 
-TEST_CASE("a lie in one column's schedule entry is that column's error only") {
+TEST_CASE("a false value in one column's schedule entry is that column's error only") {
     Stage stage;
     for (const Lie& lie : kColumnLies) stage.check(lie);
     stage.check_neighbour();
 }
 
-TEST_CASE("a lie in a sequence's counts is that column's error only") {
+TEST_CASE("a false value in a sequence's counts is that column's error only") {
     Stage stage;
     for (const Lie& lie : kEntryLies) stage.check(lie);
     stage.check_neighbour();

@@ -84,7 +84,7 @@ TEST_CASE("a second daemon at the endpoints of the first is refused, and the fir
     engine.steps(2);
 }
 
-TEST_CASE("a daemon takes no path from somebody else who listens there") {
+TEST_CASE("a daemon does not take over a socket path on which another process listens") {
     const Sandbox sandbox;
     const HeldPort held;
     const shm::FileDescriptor listener(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));

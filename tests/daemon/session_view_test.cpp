@@ -82,7 +82,7 @@ TEST_CASE("a segment whose order is no permutation is refused when a sampler att
     }
 }
 
-TEST_CASE("what is written over an order later moves nothing") {
+TEST_CASE("writing over an order after the attach has no effect") {
     const SessionFiles files(ordered_geometry());
     daemon::write_order(files.segment, backwards(16));
     proto::StateTotals totals{};

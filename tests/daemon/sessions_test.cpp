@@ -151,7 +151,7 @@ TEST_CASE("the memory of a closed session is given back, by the samplers too") {
     }));
 }
 
-TEST_CASE("what a sampler took for a vocabulary it gives back with the last session of it") {
+TEST_CASE("a sampler frees its memory for a vocabulary with the last session that has it") {
     constexpr std::uint64_t kMiB = 1 << 20;
     const DaemonProcess daemon("{count: 1}");
     SmallEngine engine(daemon.endpoint(), "engine");

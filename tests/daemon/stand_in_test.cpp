@@ -56,9 +56,8 @@ Streams undisturbed(int steps) {
 
 }  // namespace
 
-TEST_CASE_METHOD(
-    Decoding,
-    "a daemon that stays dead for many steps, again and again: a stand-in decides the same tokens") {
+TEST_CASE_METHOD(Decoding,
+                 "a stand-in decides the same tokens while a daemon stays dead for many steps, repeatedly") {
     const ChildProcess beside = stand_in(daemon, engine);
     engine.step();
     for (int round = 0; round < 5; ++round) {
@@ -107,7 +106,7 @@ TEST_CASE_METHOD(Decoding, "a stand-in that is killed while it decides is follow
     CHECK(engine.streams() == undisturbed(13));
 }
 
-TEST_CASE("of two engines each has its own stand-in, and the daemon takes both back") {
+TEST_CASE("two engines have a stand-in each, and the daemon takes both sessions back") {
     DaemonProcess daemon;
     SmallEngine one(daemon.endpoint(), "one");
     SmallEngine other(daemon.endpoint(), "other");
@@ -251,9 +250,9 @@ TEST_CASE_METHOD(Decoding, "two stand-ins of one session both give way to a daem
     CHECK(engine.streams() == undisturbed(12));
 }
 
-TEST_CASE_METHOD(
-    Decoding,
-    "a session that is being taken back is nobody else's to open, and a daemon that ends leaves it") {
+TEST_CASE_METHOD(Decoding,
+                 "a session that is being taken back cannot be opened by another client, and a daemon that "
+                 "ends leaves it") {
     engine.step();
     daemon.kill_now();
     shm::Segment holder = attach(engine);
@@ -277,7 +276,7 @@ TEST_CASE_METHOD(
     CHECK(engine.streams() == undisturbed(2));
 }
 
-TEST_CASE("what a stand-in cannot stand in for is named") {
+TEST_CASE("a stand-in that cannot serve says what is wrong") {
     DaemonProcess daemon;
     SmallEngine engine(daemon.endpoint(), "engine");
     const Ended nowhere = run_croupierd(daemon, {"--stand-in-fd", "999"});

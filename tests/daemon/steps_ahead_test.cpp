@@ -135,7 +135,7 @@ TEST_CASE("a step that is given up makes void what follows, and its positions ar
     engine.steps(3);
 }
 
-TEST_CASE("a step that is given up before its turn harms nobody before it") {
+TEST_CASE("a step that is given up before its turn does not affect the steps before it") {
     const DaemonProcess daemon;
     SmallEngine engine(daemon.endpoint(), "engine", ahead());
     engine.admit(5);
@@ -153,7 +153,7 @@ TEST_CASE("a step that is given up before its turn harms nobody before it") {
     engine.steps(3);
 }
 
-TEST_CASE("a truncated sequence goes on as if the rest had never been") {
+TEST_CASE("a truncated sequence continues as if the removed tokens had never been decided") {
     const bool zmq = GENERATE(false, true);
     const DaemonProcess daemon;
     SmallEngine engine(daemon.endpoint(), "engine", ahead(zmq));
@@ -199,7 +199,7 @@ TEST_CASE("void columns alone complete a step without logits") {
     engine.steps(2);
 }
 
-TEST_CASE("what became void before any sampler had looked at its step is answered all the same") {
+TEST_CASE("a column that became void before any sampler saw its step is still answered") {
     DaemonProcess daemon(kPatientSamplers);
     SmallEngine engine(daemon.endpoint(), "engine", ahead());
     engine.admit(3);
@@ -223,7 +223,7 @@ TEST_CASE("what became void before any sampler had looked at its step is answere
     engine.collect();
 }
 
-TEST_CASE("a sampler that stands still does not keep others from its columns in steps ahead") {
+TEST_CASE("a stopped sampler does not keep others from its columns in steps ahead") {
     DaemonProcess daemon(kPatientSamplers);
     SmallEngine engine(daemon.endpoint(), "engine", ahead());
     client::Sequence made = SmallEngine::sequence(2, 1000);
@@ -362,7 +362,7 @@ TEST_CASE("a scheduler that polls the session's descriptor misses no step") {
     }
 }
 
-TEST_CASE("what cannot be truncated is refused by name") {
+TEST_CASE("a truncate that is not possible is refused by name") {
     const DaemonProcess daemon;
     SmallEngine engine(daemon.endpoint(), "engine", ahead());
     engine.admit(2);

@@ -84,7 +84,7 @@ TEST_CASE("no ring is lost between two processes that sleep for each other") {
     CHECK(sleeper.wait() == 0);
 }
 
-TEST_CASE("a sampler that sleeps on the bells of all sessions misses a ring of none") {
+TEST_CASE("a sampler that sleeps on the bells of all sessions misses no ring") {
     struct Sessions {
         std::array<proto::Bell, proto::kMaxSessions + 1> bells;
         std::array<std::atomic<std::uint32_t>, proto::kMaxSessions + 1> asked;

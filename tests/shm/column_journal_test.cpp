@@ -58,7 +58,7 @@ void write_columns(JournalWriter writer, std::uint64_t first, std::uint64_t coun
 
 }  // namespace
 
-TEST_CASE("a journal is read by whoever may only read, each entry once, with its sampler and thread") {
+TEST_CASE("a reader without write access reads each entry of a journal once, with its sampler and thread") {
     const Instance instance;
     const Plane plane = instance.open(Access::read_only);
     REQUIRE(plane.journals().size() == 4);
@@ -87,7 +87,8 @@ TEST_CASE("a journal is read by whoever may only read, each entry once, with its
     CHECK((again.columns.empty() && again.steps.empty() && again.lost == 0));
 }
 
-TEST_CASE("who begins now reads nothing older, and who begins with the oldest misses nothing that is kept") {
+TEST_CASE(
+    "a reader that begins now reads nothing older, and one that begins with the oldest entry misses none") {
     const Instance instance;
     write_columns(instance.writer(0), 0, kJournalEntries + 5);
     JournalReader now(instance.plane, JournalReader::From::now);
@@ -100,7 +101,7 @@ TEST_CASE("who begins now reads nothing older, and who begins with the oldest mi
     CHECK(is_record(kept.columns.back().record, kJournalEntries + 4));
 }
 
-TEST_CASE("what was written over before it was read is counted, and the rest is there") {
+TEST_CASE("entries that were overwritten before they were read are counted, and the rest are read") {
     const Instance instance;
     JournalReader reader(instance.plane, JournalReader::From::oldest);
     const std::uint64_t more = GENERATE(std::uint64_t{1}, std::uint64_t{77}, kJournalEntries + 1);
@@ -179,7 +180,7 @@ TEST_CASE("beside a writer that never rests every entry is read whole and in ord
     CHECK(seen >= kJournalEntries / 2);
 }
 
-TEST_CASE("a writer without a ring keeps nothing") {
+TEST_CASE("a writer without a ring records nothing") {
     JournalWriter().write(column_record(1));
     JournalWriter().write(proto::StepRecord{});
     SUCCEED("nothing was touched");

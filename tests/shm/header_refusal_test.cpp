@@ -166,7 +166,7 @@ TEST_CASE(
     CHECK(Segment::attach(session.path(), Access::read_only));
 }
 
-TEST_CASE("what another process scribbles over the header later moves no index of an attached one") {
+TEST_CASE("writing over the header later moves no index of an attached process") {
     TestSession session;
     const Segment segment = session.open();
     auto* const before = &segment.schedule(2);

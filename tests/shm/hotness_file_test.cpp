@@ -124,7 +124,7 @@ TEST_CASE("every byte of a hotness file that flips is noticed") {
     }
 }
 
-TEST_CASE("a hotness file that is cut anywhere, or goes on, is refused") {
+TEST_CASE("a hotness file that is too short or too long is refused") {
     const Bytes whole = encode_hotness(some_order());
     for (std::size_t size = 0; size < whole.size(); ++size) {
         // A copy of exactly this size, so that a sanitizer sees a read past its end.
@@ -221,7 +221,7 @@ TEST_CASE("a hotness file of another vocabulary is refused, naming both and its 
     CHECK(load_hotness(path, std::nullopt));
 }
 
-TEST_CASE("what is no file, or cannot be one, is refused before it is read") {
+TEST_CASE("a path that is not a regular file of a possible size is refused before it is read") {
     const Directory directory;
     const auto missing = load_hotness(directory.file("none.hot"), std::nullopt);
     REQUIRE_FALSE(missing);

@@ -44,7 +44,7 @@ TEST_CASE("logits are due around the time that steps took before, no earlier and
     CHECK(forecast.until_due(last + 50 * kMs) == 0);
 }
 
-TEST_CASE("one long step keeps nobody awake between the usual ones", "[forecast]") {
+TEST_CASE("one long step does not keep samplers awake between the usual ones", "[forecast]") {
     LogitsForecast forecast = of_steps_every(5 * kMs, 10);
     const std::uint64_t late = kBegin + kMs * 5 * 9 + 60 * kMs;
     forecast.note(10, late);

@@ -103,7 +103,7 @@ TEST_CASE("a successor finds a killed writer with a large mapping and many descr
     }
 }
 
-TEST_CASE("nobody waits for a writer that let go by itself, or for another process with its number") {
+TEST_CASE("a successor does not wait for a writer that detached, or for another process with its pid") {
     const TestSession session;
     const Shared<Progress> progress;
     auto living = ChildProcess::start([&] {
