@@ -52,10 +52,11 @@ def random_shape(draw: random.Random, chaos: tuple[str, ...]) -> list[str]:
         "tile": draw.choice((1, 64, 64, 64)),
         "truncates": draw.choice((0, 0, 0, 4)),
     }
+    if draw.random() < 0.3:
+        # Tiles of one id, orders, supplied randoms and summaries belong to whole rows.
+        shape |= {"transport": "lean", "tile": 64, "order": "identity", "randoms": "computed"}
     options = [part for name, value in shape.items() for part in (f"--{name}", str(value))]
-    if shape["tile"] == 64 and draw.random() < 0.4:
-        options += ["--transport", "lean"]
-    elif draw.random() < 0.5:
+    if shape.get("transport") != "lean" and draw.random() < 0.5:
         options += ["--summaries"]
     return options + chaos_options(draw, chaos, 4)
 

@@ -78,7 +78,9 @@ if wants chaos; then
         read -r kind kills some <<<"$what"
         say "$kills kills: $kind"
         read -ra way <<<"$(way_of "${CHAOS_TRANSPORT:-lean}")"
-        sim "chaos-$kind" 60 "${way[@]}" --batch 32 --in-flight 2 --mix mixed --randoms ring --order random \
+        # Supplied randoms and orders belong to whole rows.
+        [ "${CHAOS_TRANSPORT:-lean}" != rows ] || way+=(--randoms ring --order random)
+        sim "chaos-$kind" 60 "${way[@]}" --batch 32 --in-flight 2 --mix mixed \
             --prompt-max 512 --output-max 64 --steps "$some" --chaos "$kind" --kills "$kills"
     done
 fi
