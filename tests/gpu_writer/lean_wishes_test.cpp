@@ -119,7 +119,7 @@ TEST_CASE("a rank's part of a wish has none of the next rank's blocks", "[lean]"
 }
 
 TEST_CASE("a wish is answered while the worker's stream waits for the step's tokens", "[lean]") {
-    const auto way = GENERATE(Way::host, Way::copy, Way::copied);
+    const auto way = GENERATE(Way::host, Way::automatic, Way::copied);
     const std::uint32_t rank = GENERATE(0U, 1U);
     if (!testing::can_run(way)) return;
     Session session(way, rank);
@@ -257,8 +257,8 @@ TEST_CASE("what was on its way and will not come is answered once more", "[lean]
 }
 
 TEST_CASE("a lean step's tokens are awaited behind its enqueue, not before", "[lean]") {
-    if (!testing::can_run(Way::copy)) return;
-    Session session(Way::copy, 0);
+    if (!testing::can_run(Way::automatic)) return;
+    Session session(Way::automatic, 0);
     testing::publish_step(session.client, kColumns);
     REQUIRE(session.writer.begin(0) == 0);
     croupier_error error{};
@@ -273,7 +273,7 @@ TEST_CASE("a lean step's tokens are awaited behind its enqueue, not before", "[l
 }
 
 TEST_CASE("tokens come to a stream that waits for them only after a first wish", "[lean]") {
-    const auto way = GENERATE(Way::copy, Way::copied);
+    const auto way = GENERATE(Way::automatic, Way::copied);
     if (!testing::can_run(way)) return;
     Session session(way, 0);
     session.send();
@@ -292,8 +292,8 @@ TEST_CASE("tokens come to a stream that waits for them only after a first wish",
 }
 
 TEST_CASE("tokens that are late are missing, and nothing waits for wishes any more", "[lean]") {
-    if (!testing::can_run(Way::copy)) return;
-    Session session(Way::copy, 0);
+    if (!testing::can_run(Way::automatic)) return;
+    Session session(Way::automatic, 0);
     session.send();
     auto& memory = session.writer.memory();
     REQUIRE(croupier_writer_enqueue_awaited_tokens(session.writer.get(), memory.stream(), 0, 20,
@@ -303,7 +303,7 @@ TEST_CASE("tokens that are late are missing, and nothing waits for wishes any mo
 }
 
 TEST_CASE("a writer can go while its step may still have wishes", "[lean]") {
-    const auto way = GENERATE(Way::host, Way::copy, Way::copied);
+    const auto way = GENERATE(Way::host, Way::automatic, Way::copied);
     const bool asked = GENERATE(false, true);
     if (!testing::can_run(way)) return;
     Session session(way, 0);
