@@ -25,7 +25,8 @@ so with too few cores for the samplers and both engines, the ratio includes wait
 Examples:
   croupier bench fairness
   croupier bench fairness --samplers 14 --vocab 151936 --json
-  croupier bench fairness --dearest --columns 16 --slots 2 --steps 200 --vocab 262144)";
+  croupier bench fairness --dearest --columns 16 --slots 2 --steps 200 \
+      --vocab 262144)";
 
 struct FairnessOptions {
     Neighbours neighbours;

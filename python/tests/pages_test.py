@@ -53,7 +53,7 @@ def test_simulator_and_benchmarks_are_said_to_be_another_package_s() -> None:
         ended = subprocess.run([program_path("croupier"), command], capture_output=True, text=True)
         assert ended.returncode == 127
         assert f"croupier-{command}: No such file or directory" in ended.stderr
-        assert "Debian's package croupier-bench has it, and ./dev build builds it" in ended.stderr
+        assert "install the Debian package croupier-bench, or run ./dev build" in ended.stderr
         assert ended.stderr.count("\n") == 1
 
 

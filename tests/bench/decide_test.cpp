@@ -81,15 +81,15 @@ TEST_CASE("bench decide: refuses invalid input by name") {
         CHECK(ended.status != 0);
         return ended.output;
     };
-    CHECK_THAT(said("--cases topq"), Catch::Contains("no case is called 'topq'; there are all, greedy"));
-    CHECK_THAT(said("--dtype fp8"), Catch::Contains("the dtype is 'fp8'; allowed: bf16, fp16, fp32"));
-    CHECK_THAT(said("--ranks 65"), Catch::Contains("ranks are '65'; allowed: 1 to 64"));
-    CHECK_THAT(said("--ranks 4x32"), Catch::Contains("ranks are '4x32'"));
+    CHECK_THAT(said("--cases topq"), Catch::Contains("there is no case 'topq'; cases: all, greedy"));
+    CHECK_THAT(said("--dtype fp8"), Catch::Contains("dtype is 'fp8'; allowed: bf16, fp16, fp32"));
+    CHECK_THAT(said("--ranks 65"), Catch::Contains("ranks is '65'; allowed: 1 to 64"));
+    CHECK_THAT(said("--ranks 4x32"), Catch::Contains("ranks is '4x32'"));
     CHECK_THAT(said("--temperatures 0"), Catch::Contains("--temperatures"));
     CHECK_THAT(said("--json --markdown"), Catch::Contains("--json"));
     const Ended history = here.run("bench decide --rows rows.bf16 --vocab 4000 --history 1m");
     CHECK(history.status == 1);
-    CHECK_THAT(history.output, Catch::Contains("a history is '1m'; allowed: 2 to 1048576"));
+    CHECK_THAT(history.output, Catch::Contains("history is '1m'; allowed: 2 to 1048576"));
 }
 
 }  // namespace croupier::bench

@@ -63,7 +63,7 @@ TEST_CASE("bench rounding: refuses invalid input by name") {
     CHECK_THAT(here.run(inputs + "--rng dice").output, Catch::Contains("--rng"));
     CHECK_THAT(here.run("bench rounding").output, Catch::Contains("--rows is required"));
     CHECK_THAT(here.run("bench rounding --rows rows.bf16").output,
-               Catch::Contains("no whole rows of 151936"));
+               Catch::Contains("not a whole number of rows of 151936"));
 }
 
 }  // namespace croupier::bench

@@ -36,7 +36,7 @@ TEST_CASE("bench step: refuses invalid input by name") {
         CHECK(ended.status != 0);
         return ended.output;
     };
-    CHECK_THAT(said("--cases ful"), Catch::Contains("no case is called 'ful'"));
+    CHECK_THAT(said("--cases ful"), Catch::Contains("there is no case 'ful'"));
     CHECK_THAT(said("--columns 0"), Catch::Contains("--columns"));
     CHECK_THAT(said("--samplers 0"), Catch::Contains("--samplers"));
     CHECK_THAT(said("--temperatures 1000"), Catch::Contains("--temperatures"));

@@ -128,7 +128,7 @@ TEST_CASE("an invalid tokenizer is refused with the file and the place") {
         {"{\"model\": {\n\"vocab\": {]", "the file is not valid JSON: parse error at line 2, column"},
         {"\xff\xfe{}", "the file is not valid JSON"},
         {R"({"model": {"vocab": {"a": 0}}} x)", "the file is not valid JSON"},
-        {"[1, 2]", "the file is a list, and no object"},
+        {"[1, 2]", "the file is a list, not an object"},
         {"{}", "the file has no model.vocab: is it a tokenizer.json?"},
         {R"({"vocab": {"a": 1}})", "the file has no model.vocab"},
         {R"({"model": 5})", "model is a number; it should be an object with a vocab"},
@@ -137,7 +137,7 @@ TEST_CASE("an invalid tokenizer is refused with the file and the place") {
         {R"({"model": {"vocab": {}}})", "model.vocab is empty"},
         {R"({"model": {"vocab": []}})", "model.vocab is empty"},
         {R"({"model": {"vocab": {"a": "0"}}})", "model.vocab.a is a string; it should be the token's id"},
-        {R"({"model": {"vocab": {"a": -1}}})", "model.vocab.a is -1; ids begin with 0"},
+        {R"({"model": {"vocab": {"a": -1}}})", "model.vocab.a is -1; ids are not negative"},
         {R"({"model": {"vocab": {"a": 1.5}}})", "model.vocab.a is 1.5"},
         {R"({"model": {"vocab": {"a": 1048576}}})",
          "model.vocab.a is 1048576; allowed: the ids 0 to 1048575"},
@@ -152,7 +152,8 @@ TEST_CASE("an invalid tokenizer is refused with the file and the place") {
         {R"({"model": {"vocab": {"a": 0}}, "added_tokens": [{"id": 3}]})",
          "added_tokens[0] has no id or no content"},
         {R"({"added_tokens": [{"id": "3", "content": "x"}]})", "added_tokens[0].id is a string"},
-        {R"({"added_tokens": [{"id": -3, "content": "x"}]})", "added_tokens[0].id is -3; ids begin with 0"},
+        {R"({"added_tokens": [{"id": -3, "content": "x"}]})",
+         "added_tokens[0].id is -3; ids are not negative"},
         {R"({"added_tokens": [{"id": 3, "content": 4}]})", "added_tokens[0].content is a number"},
         {R"({"model": {"vocab": {"a": 0}}, "added_tokens": [{"id": 0, "content": "x"}]})",
          "added_tokens: 'x' has the id 0, which model.vocab gives to 'a'"},
@@ -166,7 +167,7 @@ TEST_CASE("an invalid tokenizer is refused with the file and the place") {
         INFO(text);
         CHECK_THAT(fault_of(text), Contains(fault));
     }
-    CHECK_THAT(fault_of(std::string(100'000, '[')), Contains("is a list, and no object"));
+    CHECK_THAT(fault_of(std::string(100'000, '[')), Contains("is a list, not an object"));
     CHECK_THAT(fault_of("{\"a\":" + std::string(100'000, '[')), Contains("is nested deeper than 64"));
 }
 

@@ -155,10 +155,10 @@ TEST_CASE("invalid traces and options are refused, and no file is written") {
     here.write("empty.jsonl", std::string("\n[]\n"));
     here.write("a.txt", std::string("1 2 3"));
     CHECK_THAT(here.refusal("odd.i32"), Catch::Contains("has 7 bytes"));
-    CHECK_THAT(here.refusal("empty.jsonl"), Catch::Contains("holds no token"));
-    CHECK_THAT(here.refusal("a.txt"), Catch::Contains("of no known kind"));
+    CHECK_THAT(here.refusal("empty.jsonl"), Catch::Contains("contains no token"));
+    CHECK_THAT(here.refusal("a.txt"), Catch::Contains("has an unknown format"));
     CHECK_THAT(here.refusal("nowhere.i32"), Catch::Contains("'nowhere.i32'"));
-    CHECK_THAT(here.refusal("."), Catch::Contains("no regular file"));
+    CHECK_THAT(here.refusal("."), Catch::Contains("not a regular file"));
     CHECK_THAT(here.refusal("a.i32 --weight 1 --weight 2"), Catch::Contains("2 times for 1 traces"));
     CHECK_THAT(here.refusal("a.i32 --weight 0"), Catch::Contains("--weight is 0; allowed: above 0"));
     CHECK_THAT(here.hotset("build nowhere.i32 --vocab 50 --model tiny -o no/a.hot").output,
