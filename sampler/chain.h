@@ -2,7 +2,7 @@
 #pragma once
 
 #include "proto/sampling.h"
-#include "proto/sampling_steps.h"
+#include "request/plan.h"
 #include "sampler/adjuster.h"
 #include "sampler/candidates.h"
 #include "sampler/survivors.h"
@@ -14,10 +14,7 @@ namespace croupier::sampler {
 Adjustments all_adjustments(const proto::SamplingParams& params) noexcept;
 
 // What stands in the order before its first filter, and what that filter lets through.
-Pruning pruning_of(const proto::SamplingParams& params, const proto::FirstCut& cut) noexcept;
-
-// Whether XTC, where it is on, acts on this draw.
-bool xtc_acts(const proto::SamplingParams& params, const Request& request) noexcept;
+Pruning pruning_of(const proto::SamplingParams& params, const request::Plan& plan) noexcept;
 
 class Chain {
   public:

@@ -27,15 +27,17 @@ namespace croupier::sampler {
 class Decider {
   public:
     Decider(const RowView& view, const proto::SamplingParams& params, const Request& request,
-            SequenceState& state, Workspace& workspace)
+            const request::Plan& plan, SequenceState& state, Workspace& workspace)
         : params_(params),
           request_(request),
           workspace_(workspace),
-          plan_(plan_of(params, request, {view.dtype, view.vocab})),
+          plan_(plan),
+          pruning_(pruning_of(params, plan)),
+          applied_(plan.applied),
           row_(lay_in_blocks(view, workspace)),
           adjust_(params, request, state, workspace),
           race_(row_, adjust_, all_adjustments(params), race_key(params, request), request.prepared,
-                race_as_it_stands(view, params, request), workspace),
+                race_as_it_stands(view, plan, request), workspace),
           hash_race_(row_, adjust_, all_adjustments(params), params, request, workspace),
           search_(row_, adjust_, request, workspace),
           chain_(params, request, adjust_, workspace) {}
@@ -53,7 +55,7 @@ class Decider {
 
     RowFault scan_row() const;
     RowFault scan_unmasked() const;
-    proto::DecisionError take(Path path);
+    proto::DecisionError take(DecisionPath path);
     proto::DecisionError from_candidates();
     std::optional<WinnerQuestion::Between> kept_by_sigma();
     std::optional<std::uint32_t> keep_from(const WinnerQuestion::Between& from, std::uint32_t candidates);
@@ -86,18 +88,18 @@ class Decider {
                                           std::uint32_t wanted);
     void note_distribution(const Survivors& survivors, std::span<const Candidate> first);
     void answer_support(const Survivors& survivors, std::span<const Candidate> first);
-    double scale() const { return plan_.pruning.scale; }
+    double scale() const { return pruning_.scale; }
     // Proposals are made by what the row holds, whatever the mask hides of it.
     bool races_masked() const {
-        return !request_.mask.empty() && plan_.path != Path::listed && !proposes(params_);
+        return !request_.mask.empty() && plan_.path != DecisionPath::listed && !proposes(params_);
     }
-    bool wants_distribution() const { return wants_processed() || wants_shares(); }
+    bool wants_distribution() const { return plan_.answers_left; }
     // Of a support; a greedy draw's is one token.
     bool wants_shares() const { return wants_support(params_, request_) && !is_greedy(params_); }
     // Of the tokens that are left, one by one or by their values.
-    bool wants_processed() const { return proto::wants_processed(params_) && !plan_.sums_logprob; }
-    bool sums_logprob() const { return proto::wants_logprob(params_) && !wants_processed(); }
-    double logprob_scale() const { return plan_.sums_logprob ? proto::processed_scale(params_) : 1.0; }
+    bool wants_processed() const { return request::wants_processed(params_) && !plan_.sums_processed; }
+    bool sums_logprob() const { return request::wants_logprob(params_) && !wants_processed(); }
+    double logprob_scale() const { return plan_.sums_processed ? request::processed_scale(params_) : 1.0; }
     // Every filter, penalty and temperature is where the plan's pruning has it.
     bool is_plain() const {
         return !is_truncated(params_) && !has_mirostat(params_) && !has_adaptive_p(params_) &&
@@ -112,7 +114,9 @@ class Decider {
     const proto::SamplingParams& params_;
     const Request& request_;
     Workspace& workspace_;
-    Plan plan_;
+    const request::Plan& plan_;
+    Pruning pruning_;
+    proto::Step applied_;  // as the plan has it, until the search is given up
     BlockedRow row_;
     Adjuster adjust_;
     Race race_;

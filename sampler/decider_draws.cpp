@@ -33,8 +33,7 @@ Candidate first_of(std::span<const Candidate> some) {
 
 // What mirostat keeps of all tokens stands among the best, without a look at the others.
 DecisionError Decider::from_mirostat() {
-    auto survivors =
-        MirostatSearch(params_, request_, row_, adjust_, search_, plan_.pruning, workspace_).kept();
+    auto survivors = MirostatSearch(params_, request_, row_, adjust_, search_, pruning_, workspace_).kept();
     if (!survivors) return answer_exactly();
     drawn_ = draw_mirostat(*survivors, draw_temperature(params_));
     return DecisionError::none;
@@ -42,7 +41,7 @@ DecisionError Decider::from_mirostat() {
 
 // What a top-p keeps of all tokens likewise.
 DecisionError Decider::from_nucleus() {
-    const auto kept = NucleusSearch(params_, row_, adjust_, search_, plan_.pruning, workspace_).kept();
+    const auto kept = NucleusSearch(params_, row_, adjust_, search_, pruning_, workspace_).kept();
     if (!kept) return answer_without_cut();
     draw_survivor(*kept);
     return DecisionError::none;
@@ -84,7 +83,7 @@ void Decider::draw_untruncated(std::uint32_t candidates) {
 }
 
 void Decider::draw_survivor(Survivors survivors) {
-    chain_.apply(survivors, plan_.pruning.adjustments, plan_.applied);
+    chain_.apply(survivors, pruning_.adjustments, applied_);
     const double temperature = chain_.temperature();
     if (has_mirostat(params_)) {
         keep_by_mirostat(params_, request_, survivors, workspace_.vocab);
@@ -125,7 +124,7 @@ DecisionError Decider::from_classes() {
     Survivors survivors = classes.list();
     if (row_.lacks_blocks()) return DecisionError::none;
     if (survivors.classes().empty()) return DecisionError::no_token_left;
-    chain_.apply(survivors, plan_.pruning.adjustments, proto::Step::end);
+    chain_.apply(survivors, pruning_.adjustments, proto::Step::end);
     if (has_mirostat(params_)) keep_by_mirostat(params_, request_, survivors, workspace_.vocab);
     const DecisionError fault = drawn(winner_of_classes(classes, survivors));
     if (fault != DecisionError::none || !wants_distribution()) return fault;
@@ -155,7 +154,7 @@ std::optional<Candidate> Decider::winner_of_classes(RowClasses& classes, const S
 }
 
 std::optional<Candidate> Decider::first_maximum() {
-    Pruning best = plan_.pruning;
+    Pruning best = pruning_;
     best.top_k = 1;
     const std::uint32_t candidates = search_.search(best).count;
     return candidates > 0 ? std::optional(first_of(workspace_.candidates.first(candidates))) : std::nullopt;

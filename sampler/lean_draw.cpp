@@ -5,10 +5,7 @@
 #include <cmath>
 #include <limits>
 
-#include "proto/plain_draw.h"
 #include "sampler/lean_row.h"
-#include "sampler/plan.h"
-#include "sampler/race_key.h"
 #include "sampler/slice_column.h"
 
 namespace croupier::sampler {
@@ -61,30 +58,27 @@ Racers joined(const Racers& a, const Racers& b) {
 
 }  // namespace
 
-std::optional<StandingRace> race_as_it_stands(const RowView& view, const proto::SamplingParams& params,
+std::optional<StandingRace> race_as_it_stands(const RowView& view, const request::Plan& plan,
                                               const Request& request) noexcept {
     if (!is_lean(view)) return std::nullopt;
-    const proto::race::Key key = race_key(params, request);
-    const float temperature = proto::race_temperature(params);
     std::optional<Racers> best;
     bool all_drew = true;
     each_slice(view, [&](const SliceColumn& slice, const Slice& of) {
         const LeanColumn& lean = *of.lean;
         all_drew = all_drew && lean.masked == !request.mask.empty();
         if (all_drew && lean.holds_nothing) return;
-        all_drew = all_drew && lean.draw && is_of(*lean.draw, key, temperature);
+        all_drew = all_drew && lean.draw && is_of(*lean.draw, plan.key, plan.temperature);
         const auto own = all_drew ? racers_of(lean, slice) : std::nullopt;
         all_drew = own.has_value();
         if (all_drew) best = best ? joined(*best, *own) : *own;
     });
-    return all_drew && best ? std::optional(StandingRace{*best, temperature}) : std::nullopt;
+    return all_drew && best ? std::optional(StandingRace{*best, plan.temperature}) : std::nullopt;
 }
 
-std::optional<std::uint32_t> drawn_token(const RowView& view, const proto::SamplingParams& params,
+std::optional<std::uint32_t> drawn_token(const RowView& view, const request::Plan& plan,
                                          const Request& request) noexcept {
-    const bool plain = proto::draws_plainly(params, rules_of(params, request), view.vocab);
-    if (!plain || request.wants_support) return std::nullopt;
-    const auto race = race_as_it_stands(view, params, request);
+    if (!plan.draws_plainly) return std::nullopt;
+    const auto race = race_as_it_stands(view, plan, request);
     return race ? std::optional(race->racers.best[0].token) : std::nullopt;
 }
 

@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "proto/racers.h"
-#include "proto/sampling.h"
+#include "request/plan.h"
 #include "sampler/request.h"
 #include "sampler/row_view.h"
 
@@ -18,12 +18,12 @@ struct StandingRace {
     float temperature;
 };
 // Nothing: some writer drew none, or in another race.
-std::optional<StandingRace> race_as_it_stands(const RowView& view, const proto::SamplingParams& params,
+std::optional<StandingRace> race_as_it_stands(const RowView& view, const request::Plan& plan,
                                               const Request& request) noexcept;
 
 // The token that decide() finds in the whole row. Nothing: a writer drew none, or not by what the request
 // asks for, or the request asks for more. Of a request and a view that were checked.
-std::optional<std::uint32_t> drawn_token(const RowView& view, const proto::SamplingParams& params,
+std::optional<std::uint32_t> drawn_token(const RowView& view, const request::Plan& plan,
                                          const Request& request) noexcept;
 
 }  // namespace croupier::sampler

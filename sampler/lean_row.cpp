@@ -23,7 +23,7 @@ std::uint32_t block_after(std::uint32_t id) {
     return (id + kBlock - 1) / kBlock;
 }
 
-// By proto::kWeighsBlocks, rounded down.
+// By proto::Sent::weighed_blocks, rounded down.
 const std::array<float, 256> kLeastWeights = [] {
     std::array<float, 256> weights{};
     for (std::size_t code = 0; code < weights.size(); ++code) {

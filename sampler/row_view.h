@@ -44,7 +44,7 @@ struct LeanColumn {
     double weight_at_scale = 0.0;
     double scale = 0.0;
     // Of each block at least, each exp(x * scale), in units of its largest entry's weight
-    // (proto::kWeighsBlocks); null: it is not known. Believed as the maxima are.
+    // (proto::Sent::weighed_blocks); null: it is not known. Believed as the maxima are.
     const std::uint8_t* block_weights = nullptr;
     // Of the rank's entries, at `scale`; its float sums are off by kMomentError and kWeightError of
     // themselves at most (sampler/row_sums.h). Of a rank with NaN or +inf it has no tokens.

@@ -7,6 +7,7 @@
 #include <memory>
 #include <span>
 
+#include "request/plan.h"
 #include "sampler/lean_blocks.h"
 #include "sampler/mass.h"
 #include "sampler/request.h"
@@ -55,21 +56,7 @@ struct CountedValue {
 constexpr std::uint32_t kDigitBits = 11;
 constexpr std::uint32_t kSortDigits = 8;  // 2 of the token id, 6 of the logit
 
-// How a decision is reached: what is read, and what proves that the rest cannot matter.
-enum class Path : std::uint8_t {
-    none,
-    drawn,      // the row was drawn where it is, and nothing is read
-    listed,     // only the tokens that the request allows by id
-    head,       // the best blocks, down to a threshold: all others are certified to lie below it
-    race,       // all tokens run, blocks being opened best bound first until none can beat the winner
-    asked,      // the same, and the winner is asked whether the request's one filter keeps it
-    mirostat,   // the best tokens, as many as it keeps of all
-    proposals,  // rng shvs: by bounds, until a token was accepted
-    classes,    // every token was counted by its value
-    whole_row,  // every token was a candidate
-    count_
-};
-const char* name_of(Path path) noexcept;
+using request::DecisionPath;
 
 // Where an untruncated draw's accepted proposal came from.
 enum class Region : std::uint8_t {
@@ -84,8 +71,8 @@ struct Answer {
     std::uint32_t support_total = 0;    // how many were left to draw from; 0: none were asked for
     std::span<const RankedLogprob> logprobs;
     proto::Feedback feedback;
-    Path path = Path::none;
-    Path left_open = Path::none;  // what was tried before and could not tell
+    DecisionPath path = DecisionPath::none;
+    DecisionPath left_open = DecisionPath::none;  // what was tried before and could not tell
     Region region = Region::none;
     std::uint32_t candidates = 0;  // tokens that were looked at one by one
     std::uint32_t proposals = 0;   // of an untruncated draw, the accepted one included

@@ -7,9 +7,8 @@
 #include "daemon/worker/sent_columns.h"
 #include "daemon/worker/step_logits.h"
 #include "proto/philox.h"
-#include "proto/plain_draw.h"
+#include "request/draw.h"
 #include "sampler/lean_draw.h"
-#include "sampler/params.h"
 #include "sampler/plan.h"
 #include "sampler/race_key.h"
 #include "shm/sequence_turn.h"
@@ -106,14 +105,6 @@ sampler::Request lent_request(SessionView& session, const CheckedSequence& seque
     return request;
 }
 
-// By the paths that read some blocks of a row. Others ask for all of a lean one, or are quick anyway.
-bool reads_little(const proto::SamplingParams& params, const sampler::Request& request,
-                  const sampler::RowKind& row) {
-    const sampler::Path path = sampler::plan_of(params, request, row).path;
-    return path == sampler::Path::head || path == sampler::Path::race || path == sampler::Path::asked ||
-           path == sampler::Path::mirostat;
-}
-
 std::uint32_t random_for(const shm::Segment& segment, const CheckedStep& step, std::uint32_t column,
                          const sampler::Request& request) {
     if (step.randoms_supplied) return segment.randoms(step.slot)[column].stream[0];
@@ -122,7 +113,7 @@ std::uint32_t random_for(const shm::Segment& segment, const CheckedStep& step, s
 }
 
 bool carries_feedback(const proto::SamplingParams& params) {
-    return sampler::has_mirostat(params) || sampler::has_adaptive_p(params);
+    return request::replaces_draw(params);
 }
 
 proto::Feedback feedback_before(const proto::KeptFeedback& kept, std::uint32_t admission,
@@ -210,7 +201,7 @@ class LeanTurn {
 bool capture(CapturedColumn& captured, const sampler::RowView& row, const sampler::Request& request,
              bool randoms_supplied, sampler::Workspace& workspace) {
     try {
-        const sampler::Path path = workspace.answer().path;
+        const request::DecisionPath path = workspace.answer().path;
         if (!captured.keep_row(row, workspace)) return false;
         captured.keep_request(request, randoms_supplied, path);
     } catch (const std::bad_alloc&) {
@@ -287,7 +278,7 @@ void prepare_column(SessionView& session, const CheckedStep& step, std::uint32_t
     if (check_sequence(segment, step, asked, sequence, lists) != DecisionError::none) return;
     const sampler::Request request = request_of(sequence, asked.position, lists);
     const auto& geometry = segment.geometry();
-    if (sampler::awaits_race(sequence.params, request, {geometry.dtype, geometry.vocab}))
+    if (sampler::plan_of(sequence.params, request, {geometry.dtype, geometry.vocab}).awaits_race())
         races.prepare(sampler::race_key(sequence.params, request), geometry.vocab);
     SequenceStates& states = session.states();
     const bool is_known = states.knows(lane.thread, asked.sequence_slot, sequence.admission);
@@ -309,16 +300,15 @@ void rehearse_column(SessionView& session, const CheckedStep& step, std::uint32_
     if (check_sequence(segment, step, asked, sequence, lists) != DecisionError::none) return;
     const sampler::Request request = lent_request(session, sequence, asked.position, lane, races);
     const auto& geometry = segment.geometry();
-    if (asked.mask_row != 0 || !reads_little(sequence.params, request, {geometry.dtype, geometry.vocab}))
-        return;
-    const proto::race::Draw drawn_by{sampler::race_key(sequence.params, request),
-                                     proto::race_temperature(sequence.params)};
+    const request::Plan plan = sampler::plan_of(sequence.params, request, {geometry.dtype, geometry.vocab});
+    if (asked.mask_row != 0 || !plan.reads_some_blocks()) return;
+    const proto::race::Draw drawn_by{plan.key, plan.temperature};
     const auto row = session.rehearsal_row(step, column, drawn_by);
     if (!row) return;
     // Of another request's column, of which no block was sent.
     const sampler::LeanColumn& lean = *row->slices.front().lean;
     const bool drawn = lean.draw && lean.sent == 0;
-    if (drawn && !sampler::drawn_token(*row, sequence.params, request)) return;
+    if (drawn && !sampler::drawn_token(*row, plan, request)) return;
     auto& state = session.states().of(lane.thread, sequence.which(asked.sequence_slot), sequence.params,
                                       request.dry_breakers);
     const std::uint32_t width = state.search_width();
