@@ -125,11 +125,11 @@ DecisionError Decider::ask_winners() {
     if (asked && by_race == 0 && question.keeps_by_own_weight(*asked)) return drawn(asked);
     if (!question.begin()) return answer_exactly();
     const auto may_be_kept = [&](const Candidate& candidate) { return question.may_be_kept(candidate); };
-    // What shuts_out_absent() spares is what the race alone asked for.
+    // What exclude_absent() spares is what the race alone asked for.
     const bool knows_changes = row_.asked() == by_race;
     for (int asks = 0; asks < most_asks(plan_.asked) || row_.dtype == proto::Dtype::fp32; ++asks) {
         if (!asked) asked = winner(temperature, question.values(), may_be_kept);
-        if (row_.lacks_blocks() && knows_changes && question.shuts_out_absent()) {
+        if (row_.lacks_blocks() && knows_changes && question.exclude_absent()) {
             row_.lean->forget_asked();
             asked = winner(temperature, question.values(), may_be_kept);
         }
@@ -149,7 +149,7 @@ DecisionError Decider::ask_winners() {
 DecisionError Decider::race_by_entropy() {
     WinnerQuestion row(plan_.asked, params_, row_, adjust_, search_, pruning_, workspace_);
     if (!row.begin()) return answer_exactly();
-    const auto tempered = dynamic_temperature_between(params_, row);
+    const auto tempered = dynamic_temperature_interval(params_, row);
     const auto clear = tempered ? race_.clear_winner(tempered->temperature, tempered->margin) : std::nullopt;
     return clear ? drawn(clear) : answer_exactly();
 }
@@ -178,7 +178,7 @@ std::optional<Candidate> Decider::propose(double scale) {
 
 // Where a top-n sigma keeps tokens from, if the sums over the row tell it. It comes before these filters, but
 // keeps of their candidates what it keeps of all.
-std::optional<WinnerQuestion::Between> Decider::kept_by_sigma() {
+std::optional<WinnerQuestion::Interval> Decider::kept_by_sigma() {
     Pruning before = pruning_;
     before.scale = 1.0;
     WinnerQuestion sigma(proto::Step::top_n_sigma, params_, row_, adjust_, search_, before, workspace_);
@@ -186,7 +186,7 @@ std::optional<WinnerQuestion::Between> Decider::kept_by_sigma() {
 }
 
 // The candidates from there on; nothing: one of them lies where it is not told.
-std::optional<std::uint32_t> Decider::keep_from(const WinnerQuestion::Between& from,
+std::optional<std::uint32_t> Decider::keep_from(const WinnerQuestion::Interval& from,
                                                 std::uint32_t candidates) {
     const auto all = workspace_.candidates.first(candidates);
     const auto end =

@@ -57,8 +57,8 @@ class Decider {
     RowFault scan_unmasked() const;
     proto::DecisionError take(DecisionPath path);
     proto::DecisionError from_candidates();
-    std::optional<WinnerQuestion::Between> kept_by_sigma();
-    std::optional<std::uint32_t> keep_from(const WinnerQuestion::Between& from, std::uint32_t candidates);
+    std::optional<WinnerQuestion::Interval> kept_by_sigma();
+    std::optional<std::uint32_t> keep_from(const WinnerQuestion::Interval& from, std::uint32_t candidates);
     proto::DecisionError answer_without_cut();
     proto::DecisionError answer_many();
     proto::DecisionError from_classes();

@@ -9,13 +9,13 @@
 
 namespace croupier::sampler {
 
-struct TemperatureBetween {
+struct TemperatureInterval {
     double temperature;
     float margin;  // of scores: a winner by more wins at all the others too
 };
 
 // Nothing: too little is known.
-std::optional<TemperatureBetween> dynamic_temperature_between(const proto::SamplingParams& params,
-                                                              const WinnerQuestion& row);
+std::optional<TemperatureInterval> dynamic_temperature_interval(const proto::SamplingParams& params,
+                                                                const WinnerQuestion& row);
 
 }  // namespace croupier::sampler

@@ -49,8 +49,8 @@ bool WinnerQuestion::keeps_by_own_weight(const Candidate& winner) {
 // Where the entries above all that are not there have the share already, none of the others is kept: no
 // winner among them needs to be asked about. It costs a sum, and few races need it. What ends above where it
 // stood, the race has looked for among them.
-bool WinnerQuestion::shuts_out_absent() {
-    if (filter_ != Step::top_p || !total_is_given() || !lowers_ || is_shut_) return false;
+bool WinnerQuestion::exclude_absent() {
+    if (filter_ != Step::top_p || !total_is_given() || !lowers_ || excludes_absent_) return false;
     const float from = weighed_.row.lean->there_from();
     const Candidate behind = {from, kAfterAll};
     constexpr std::uint32_t kMostBlocks = 256;  // of more the sum costs as much as what it saves
@@ -60,7 +60,7 @@ bool WinnerQuestion::shuts_out_absent() {
     if (mass_before(behind, kEverything).low < params_.top_p * total().high) return false;
     end_ = behind;
     values_.floor = from;
-    is_shut_ = true;
+    excludes_absent_ = true;
     return true;
 }
 
@@ -82,8 +82,8 @@ const WinnerQuestion::RowAbove& WinnerQuestion::row_above(const Candidate& winne
 
 // By what stands before the race's best tokens, as the row's writer summed it in the units of its largest
 // entry. Of a winner that was lowered, by its neighbours among them.
-WinnerQuestion::Between WinnerQuestion::sent_above(const Candidate& winner) const {
-    Between above{0.0, kEverything};
+WinnerQuestion::Interval WinnerQuestion::sent_above(const Candidate& winner) const {
+    Interval above{0.0, kEverything};
     if (!weighed_.row.lean->knows_under(weighed_.mask)) return above;
     for (const proto::Racer& each : weighed_.row.lean->racers_at(weighed_.scale)) {
         if (!(each.before >= 0.0F && std::isfinite(each.before))) continue;
@@ -96,14 +96,14 @@ WinnerQuestion::Between WinnerQuestion::sent_above(const Candidate& winner) cons
 }
 
 // By the blocks that are there, and the largest entries of the others.
-WinnerQuestion::Between WinnerQuestion::known_above(const Candidate& winner) const {
+WinnerQuestion::Interval WinnerQuestion::known_above(const Candidate& winner) const {
     const KnownWeights known = weigh_known(weighed_, winner);
     return {known.before, raw_total_ * (1.0 + raw_error_) - known.behind * (1.0 - kWeightError)};
 }
 
 // What stands before the winner. Of the unread, each may have stood there and have fallen behind it.
-WinnerQuestion::Between WinnerQuestion::before_with_unread(const Between& row_has_above,
-                                                           const Candidate& winner) const {
+WinnerQuestion::Interval WinnerQuestion::before_with_unread(const Interval& row_has_above,
+                                                            const Candidate& winner) const {
     return {with_change(row_has_above.low, winner, kEverything).low - changed_.unread_standing(),
             with_change(row_has_above.high, winner, kEverything).high};
 }
@@ -114,7 +114,7 @@ Verdict WinnerQuestion::ask_top_p_of_lean(const Candidate& winner) {
     sum_row();
     const RowAbove& above = row_above(winner);
     if (above.all) return ask_with_all_above(winner, above);
-    const auto judge = [&](const Between& row_has_above) {
+    const auto judge = [&](const Interval& row_has_above) {
         return judge_top_p(before_with_unread(row_has_above, winner), total(), winner);
     };
     Verdict verdict = judge(above.sent);
@@ -133,7 +133,7 @@ Verdict WinnerQuestion::ask_top_p_of_lean(const Candidate& winner) {
 
 // Of most that are left open by what the unread can take away, less than they weigh at most is enough.
 Verdict WinnerQuestion::ask_with_all_above(const Candidate& winner, const RowAbove& above) {
-    Between before = with_change(*above.all, winner, kEverything);
+    Interval before = with_change(*above.all, winner, kEverything);
     // What is not there stands behind the winner, but where only its writer has summed what stands before.
     if (above.is_sent()) before.low -= changed_.unread_standing();
     Verdict verdict = judge_top_p(before, total(), winner);
@@ -224,7 +224,7 @@ Verdict WinnerQuestion::ask_for_all() {
     return Verdict::open;
 }
 
-Verdict WinnerQuestion::judge_top_p(const Between& before, const Between& all, const Candidate& winner) {
+Verdict WinnerQuestion::judge_top_p(const Interval& before, const Interval& all, const Candidate& winner) {
     if (before.high < params_.top_p * all.low) return Verdict::kept;
     // Written so that of NaN nothing follows.
     if (!(before.low >= params_.top_p * all.high)) return Verdict::open;
@@ -237,7 +237,7 @@ Verdict WinnerQuestion::judge_top_p(const Between& before, const Between& all, c
 Verdict WinnerQuestion::ask_top_p(const Candidate& winner) {
     if (total_is_given()) return ask_top_p_of_lean(winner);
     const WeightBefore found = weight_before_and_least(weighed_, winner);
-    const Between before = with_change(found.before, winner, kEverything);
+    const Interval before = with_change(found.before, winner, kEverything);
     const double least = found.least_total * (1.0 - kWeightError - kExactError) + changed_.change() -
                          changed_.moved() * kChangedError - changed_.unread();
     if (before.high < params_.top_p * least) return Verdict::kept;
@@ -251,7 +251,7 @@ Verdict WinnerQuestion::ask_top_p(const Candidate& winner) {
 // What was not read of the changed tokens may be all that leaves the question open. Then it is what the next
 // try needs, and there is one, for what was asked for makes this one void: so much of it that the rest
 // decides neither way.
-void WinnerQuestion::ask_for_changed(const Between& before) {
+void WinnerQuestion::ask_for_changed(const Interval& before) {
     constexpr double kLeastPart = 1e-3;
     if (!changed_.left_unread()) return;
     const double unread = changed_.unread();

@@ -62,9 +62,9 @@ bool WinnerQuestion::begin() {
             return begin_sigma();
         case Step::typical_p:
         case Step::temperature:
-            return know_spread();
+            return compute_spread();
         default:
-            return know_total();
+            return compute_total();
     }
 }
 
@@ -87,7 +87,7 @@ Verdict WinnerQuestion::ask(const Candidate& winner) {
         case Step::typical_p:
             return ask_typical(winner);
         case Step::top_n_sigma:
-            return winner.value >= sure_ ? Verdict::kept : Verdict::open;
+            return winner.value >= keep_threshold_ ? Verdict::kept : Verdict::open;
         default:
             return Verdict::kept;
     }
@@ -113,7 +113,7 @@ void WinnerQuestion::sum_row() {
     raw_total_ = total_weight(mass_of_row(), workspace_.weighed);
 }
 
-bool WinnerQuestion::know_total() {
+bool WinnerQuestion::compute_total() {
     sum_row();
     return total().low > 0.0;
 }
@@ -127,7 +127,7 @@ void WinnerQuestion::ask_for_closer_total() {
     ask_for_unread(unread_part() > kLeftUnreadOfShare ? kLeftUnreadOfShare : 0.0);
 }
 
-WinnerQuestion::Between WinnerQuestion::total() const {
+WinnerQuestion::Interval WinnerQuestion::total() const {
     const double total = raw_total_ + changed_.change();
     const double error = raw_total_ * raw_error_ + changed_.moved() * kChangedError + total * kExactError;
     return {total - error - changed_.unread(), total + error};
@@ -136,7 +136,7 @@ WinnerQuestion::Between WinnerQuestion::total() const {
 // A sum over the row as it was written, of the tokens before `place` in canonical order whose values are
 // below `below`, as it is with the changed tokens. Where one that was not read could stand before it, the sum
 // has asked for its block.
-WinnerQuestion::Between WinnerQuestion::with_change(double raw, const Candidate& place, double below) const {
+WinnerQuestion::Interval WinnerQuestion::with_change(double raw, const Candidate& place, double below) const {
     double change = 0.0;
     double moved = 0.0;
     // Without a branch on what no processor could predict.
@@ -156,7 +156,7 @@ WinnerQuestion::Between WinnerQuestion::with_change(double raw, const Candidate&
     return {std::max(0.0, raw + change - error), std::max(0.0, raw + change + error)};
 }
 
-WinnerQuestion::Between WinnerQuestion::mass_before(const Candidate& place, double below) const {
+WinnerQuestion::Interval WinnerQuestion::mass_before(const Candidate& place, double below) const {
     return with_change(weight_before(weighed_, place, float_above(below)), place, below);
 }
 
@@ -170,13 +170,13 @@ bool WinnerQuestion::total_is_given() const {
 bool WinnerQuestion::begin_xtc() {
     constexpr double kMostUnread = 0.1;
     if (params_.xtc_threshold < kLeastThreshold) return false;
-    if (know_total() && changed_.unread() <= kMostUnread * total().high && find_reaching()) return true;
+    if (compute_total() && changed_.unread() <= kMostUnread * total().high && find_reaching()) return true;
     ask_for_unread(0.0);
     return false;
 }
 
 bool WinnerQuestion::find_reaching() {
-    const Between limit = {params_.xtc_threshold * total().low, params_.xtc_threshold * total().high};
+    const Interval limit = {params_.xtc_threshold * total().low, params_.xtc_threshold * total().high};
     const double floor = value_of(limit.low * 0.99);
     const std::uint32_t count = search_.at_least(float_below(floor), on_).count;
     sort_canonically(workspace_, count);
@@ -237,7 +237,7 @@ bool WinnerQuestion::begin_sigma() {
     const double most = std::sqrt(std::max(0.0, variance + error));
     const double slack = kExactError * (1.0 + std::abs(maximum));
     // The best is kept whatever sigma is.
-    sure_ = std::min(maximum, maximum - params_.top_n_sigma * least + slack);
+    keep_threshold_ = std::min(maximum, maximum - params_.top_n_sigma * least + slack);
     const double possible = maximum - params_.top_n_sigma * most - slack;
     end_ = {possible, kAfterAll};
     values_.floor = float_below(possible);
@@ -245,7 +245,7 @@ bool WinnerQuestion::begin_sigma() {
 }
 
 // |-ln p - H| is the distance of a token's exponent from the mean of all exponents, each by its weight.
-bool WinnerQuestion::know_spread() {
+bool WinnerQuestion::compute_spread() {
     const Spread spread = spread_of(weighed_);
     raw_total_ = spread.weight;
     tokens_ = spread.tokens;
@@ -263,7 +263,7 @@ bool WinnerQuestion::know_spread() {
         exponents -= times_exponent(each.raw_weight, each.raw);
         tokens_ -= each.adjusted == kNothing ? 1.0 : 0.0;
     }
-    const Between all = total();
+    const Interval all = total();
     if (!(all.low > 0.0)) return false;
     centre_ = exponents / (raw_total_ + changed_.change());
     const double sums = 2.0 * kWeightError * -spread.exponents + kChangedError * moved +
@@ -272,8 +272,8 @@ bool WinnerQuestion::know_spread() {
     return true;
 }
 
-WinnerQuestion::Between WinnerQuestion::entropy() const {
-    const Between all = total();
+WinnerQuestion::Interval WinnerQuestion::entropy() const {
+    const Interval all = total();
     return {log_positive(all.low) - centre_ - centre_error_,
             log_positive(all.high) - centre_ + centre_error_};
 }
@@ -302,19 +302,19 @@ Verdict WinnerQuestion::ask_typical(const Candidate& winner) {
     const double farther = value_at(mirror + slack);
     const Candidate from_nearer = {nearer, kAfterAll};
     const Candidate from_farther = {farther, kAfterAll};
-    Between closer{};
+    Interval closer{};
     if (own < centre_ - slack) {
         closer = mass_before(winner, nearer);
         closer.high += mass_before(from_nearer, farther).high;
     } else if (own > centre_ + slack && !ties_by_rounding(winner)) {
-        const Between equal = mass_before(winner, std::nextafter(winner.value, kEverything));
+        const Interval equal = mass_before(winner, std::nextafter(winner.value, kEverything));
         closer = mass_before(from_farther, winner.value);
         closer.low += equal.low;
         closer.high += equal.high + mass_before(from_nearer, farther).high;
     } else {
         return Verdict::open;
     }
-    const Between all = total();
+    const Interval all = total();
     if (closer.high <= params_.typical_p * all.low) return Verdict::kept;
     if (closer.low <= params_.typical_p * all.high) return Verdict::open;
     // What is as far off is gone too: by its value on the same side, all that was counted being nearer; on

@@ -32,7 +32,7 @@ constexpr bool asks_for_weight(proto::Step filter) {
 class WinnerQuestion {
   public:
     // What a sum lies between.
-    struct Between {
+    struct Interval {
         double low;
         double high;
     };
@@ -61,12 +61,12 @@ class WinnerQuestion {
 
     // Of a row that is there in part: whether nothing of what is absent is kept, so that no winner needs to
     // be looked for there. If so, values() says so from now on.
-    bool shuts_out_absent();
+    bool exclude_absent();
 
     // What all tokens weigh, as their adjustments leave them, in units of which weight() tells a value's.
     // False: nothing.
-    bool know_total();
-    Between total() const;
+    bool compute_total();
+    Interval total() const;
     // The same for what is told by a share of it: where what was not read of the changed tokens leaves it too
     // wide, that is asked for.
     bool begin_share();
@@ -79,17 +79,17 @@ class WinnerQuestion {
     double highest_changed() const { return std::isfinite(changed_.highest()) ? changed_.highest() : 0.0; }
 
     // Of a top-n sigma: what is below the first is gone, what is not below the second is kept.
-    Between kept_from() const { return {end_.value, sure_}; }
+    Interval kept_from() const { return {end_.value, keep_threshold_}; }
 
     // Of a question about the dynamic temperature: the entropy of all tokens, and how many they are.
-    Between entropy() const;
+    Interval entropy() const;
     double tokens() const { return tokens_; }
 
   private:
     // What the row as it was written has above a candidate.
     struct RowAbove {
         Candidate whom;
-        Between sent;               // as it was summed where all of the row is
+        Interval sent;              // as it was summed where all of the row is
         std::optional<double> all;  // by that, or by blocks; nothing: not all of it is known
 
         bool is_sent() const { return sent.low == sent.high; }
@@ -105,28 +105,28 @@ class WinnerQuestion {
     bool begin_min_p();
     std::optional<double> find_maximum();
     void sum_row();
-    bool know_spread();
+    bool compute_spread();
     bool total_is_given() const;
     Verdict ask_top_p(const Candidate& winner);
     Verdict ask_top_p_of_lean(const Candidate& winner);
     Verdict ask_with_all_above(const Candidate& winner, const RowAbove& above);
     const RowAbove& row_above(const Candidate& winner);
-    Between sent_above(const Candidate& winner) const;
-    Between known_above(const Candidate& winner) const;
-    Between before_with_unread(const Between& row_has_above, const Candidate& winner) const;
-    Verdict judge_top_p(const Between& before, const Between& all, const Candidate& winner);
+    Interval sent_above(const Candidate& winner) const;
+    Interval known_above(const Candidate& winner) const;
+    Interval before_with_unread(const Interval& row_has_above, const Candidate& winner) const;
+    Verdict judge_top_p(const Interval& before, const Interval& all, const Candidate& winner);
     Verdict judge_top_p_exactly(const Candidate& winner);
     Verdict judge_by_what_is_left(const Candidate& winner);
     bool has_left_little(double share) const;
     Verdict ask_for_all();
-    void ask_for_changed(const Between& before);
+    void ask_for_changed(const Interval& before);
     Verdict ask_typical(const Candidate& winner);
     bool ties_by_rounding(const Candidate& winner) const;
     MassQuery mass_of_row() const {
         return {weighed_.row, weighed_.mask, weighed_.reference, weighed_.scale};
     }
-    Between mass_before(const Candidate& place, double below) const;
-    Between with_change(double raw, const Candidate& place, double below) const;
+    Interval mass_before(const Candidate& place, double below) const;
+    Interval with_change(double raw, const Candidate& place, double below) const;
     double weight_or_none(double value) const { return std::isinf(value) ? 0.0 : weight(value); }
     double exponent(double value) const { return (value - weighed_.reference) * weighed_.scale; }
     double value_at(double exponent) const { return weighed_.reference + exponent / weighed_.scale; }
@@ -142,12 +142,12 @@ class WinnerQuestion {
     BoundedValues values_ = kAllValues;
     Candidate end_;                      // itself and what follows it in canonical order are gone
     Candidate first_;                    // what stands before it in canonical order is gone
-    bool is_shut_ = false;               // what is absent is gone
+    bool excludes_absent_ = false;       // what is absent is gone
     std::optional<RowAbove> row_above_;  // of the last one that was asked about
     double raw_total_ = 0.0;             // what the row weighs as it was written; 0: not known yet
     double raw_error_ = kWeightError;    // what that may be off, as a share of it
     double maximum_ = 0.0;               // min_p: of all tokens, as their adjustments leave them
-    double sure_ = 0.0;                  // top_n_sigma: kept from here on
+    double keep_threshold_ = 0.0;        // top_n_sigma: kept from here on
     double tokens_ = 0.0;                // above -inf
     double centre_ = 0.0;  // the tokens' mean exponent, each by its weight: the nearest to the entropy
     double centre_error_ = 0.0;
