@@ -1,4 +1,4 @@
-// A request's order of steps: what it lets the search prune by, and its filters one after another.
+// A request's order of steps: what the search may prune by, and the filters, one after another.
 #pragma once
 
 #include "proto/sampling.h"
@@ -10,10 +10,10 @@
 
 namespace croupier::sampler {
 
-// Of all steps of the order, wherever they stand in it.
+// The adjustments of all steps of the order, wherever they stand in it.
 Adjustments all_adjustments(const proto::SamplingParams& params) noexcept;
 
-// What stands in the order before its first filter, and what that filter lets through.
+// What stands in the order before its first filter, and what that filter lets through, as the plan says.
 Pruning pruning_of(const proto::SamplingParams& params, const request::Plan& plan) noexcept;
 
 class Chain {
@@ -22,8 +22,9 @@ class Chain {
           Workspace& workspace)
         : params_(params), request_(request), adjust_(adjust), workspace_(workspace) {}
 
-    // Applies the order's filters to candidates that were searched for with `done`, but for the one that was
-    // applied then. Leaves the survivors weighed at the final temperature.
+    // Applies the order's filters to candidates that were searched for with the adjustments `done`, except
+    // the filter `applied`, which the search applied already. Leaves the survivors weighed at the final
+    // temperature.
     void apply(Survivors& survivors, const Adjustments& done, proto::Step applied);
     double temperature() const { return temperature_; }
 

@@ -42,7 +42,7 @@ DecisionError decide_checked(const RowView& view, const SamplingParams& params, 
     return DecisionError::none;
 }
 
-// What the decision asked for in vain. Nothing else that it found is to be taken for an answer.
+// Answers which blocks are missing. Nothing else that the decision found may be taken for an answer.
 void answer_missing(Workspace& workspace, Decision& decision) {
     if (workspace.lean.asked == 0) return;
     const std::uint32_t position = decision.position;

@@ -15,14 +15,14 @@ using proto::DecisionError;
 
 namespace {
 
-// Of a support that few of the likely winners are in, all values are sooner counted.
+// If few of the likely winners are in the support, it is faster to count all values.
 constexpr int most_asks(proto::Step filter) {
     return filter == proto::Step::typical_p ? 4 : 12;  // its sums lie on both sides of the centre
 }
 
 }  // namespace
 
-// What the decision needs to know of the whole row is summed on the way.
+// Sums what the decision needs to know of the whole row in the same pass as the scan.
 RowFault Decider::scan_row() const {
     if (row_.lean != nullptr && row_.lean->masked_in_part && !races_masked()) return scan_unmasked();
     workspace_.answer_space.blocks = row_.blocks;
@@ -45,8 +45,8 @@ RowFault Decider::scan_row() const {
     return scan_block_maxima(row_, block_max);
 }
 
-// A writer reads a request by itself, perhaps while it is another one. What it told under a mask says nothing
-// to a decision that has to see all of the row.
+// A writer reads the slot on its own, perhaps while it holds another request. What it computed under that
+// request's mask says nothing to a decision that has to see the whole row.
 RowFault Decider::scan_unmasked() const {
     const auto block_max = workspace_.block_max.first(row_.blocks);
     row_.lean->forget_told();
@@ -76,7 +76,7 @@ DecisionError Decider::choose() {
     return take(plan_.path);
 }
 
-// From what is not there no path can go on: what was asked for by then is what it needs first.
+// No path can go on without absent blocks: those that were asked for so far are what it needs first.
 DecisionError Decider::take(DecisionPath path) {
     workspace_.answer_space.path = path;
     if (row_.lacks_blocks()) return DecisionError::none;
@@ -109,12 +109,12 @@ DecisionError Decider::take(DecisionPath path) {
 
 DecisionError Decider::race_all() {
     const double temperature = draw_temperature(params_);
-    // What it costs is compared with what hot sets cost.
+    // Counted as hot, so that its cost can be compared with that of hot sets.
     workspace_.answer_space.region = Region::hot;
     return drawn(winner(temperature, kAllValues, runs_anywhere));
 }
 
-// The tokens of the support, in the race's order, are all tokens in that order, less those outside.
+// The support in the race's order is the race's order of all tokens, less those outside the support.
 DecisionError Decider::ask_winners() {
     const double temperature = draw_temperature(params_);
     WinnerQuestion question(plan_.asked, params_, row_, adjust_, search_, pruning_, workspace_);
@@ -125,7 +125,7 @@ DecisionError Decider::ask_winners() {
     if (asked && by_race == 0 && question.keeps_by_own_weight(*asked)) return drawn(asked);
     if (!question.begin()) return answer_exactly();
     const auto may_be_kept = [&](const Candidate& candidate) { return question.may_be_kept(candidate); };
-    // What exclude_absent() spares is what the race alone asked for.
+    // exclude_absent() can only spare blocks that the race asked for, not those that changed tokens need.
     const bool knows_changes = row_.asked() == by_race;
     for (int asks = 0; asks < most_asks(plan_.asked) || row_.dtype == proto::Dtype::fp32; ++asks) {
         if (!asked) asked = winner(temperature, question.values(), may_be_kept);
@@ -133,7 +133,8 @@ DecisionError Decider::ask_winners() {
             row_.lean->forget_asked();
             asked = winner(temperature, question.values(), may_be_kept);
         }
-        // Who leads among what is there wins most often: what it will be asked comes with the rest.
+        // The leader among the blocks that are there usually wins: the blocks that its question needs are
+        // asked for in the same request.
         if (asked && row_.lacks_blocks()) (void)question.ask(*asked);
         if (!asked || row_.lacks_blocks()) return answer_exactly();
         const Verdict verdict = question.ask(*asked);
@@ -144,8 +145,8 @@ DecisionError Decider::ask_winners() {
     return answer_exactly();
 }
 
-// The dynamic temperature is known between two values: a winner that is clear at one between them wins at
-// all.
+// The dynamic temperature is known to lie in an interval: a winner that is clear at one temperature in it
+// wins at all of them.
 DecisionError Decider::race_by_entropy() {
     WinnerQuestion row(plan_.asked, params_, row_, adjust_, search_, pruning_, workspace_);
     if (!row.begin()) return answer_exactly();
@@ -159,7 +160,7 @@ DecisionError Decider::answer_exactly() {
     return take(plan_.exact);
 }
 
-// Where all proposals were rejected the race, whose randoms are others, draws from the same distribution.
+// If all proposals were rejected, the race draws from the same distribution with other randoms.
 DecisionError Decider::propose_or_race() {
     const auto proposed = propose(scale());
     if (proposed) return drawn(proposed);
@@ -176,8 +177,8 @@ std::optional<Candidate> Decider::propose(double scale) {
     return proposals.draw(params_, request_, scale);
 }
 
-// Where a top-n sigma keeps tokens from, if the sums over the row tell it. It comes before these filters, but
-// keeps of their candidates what it keeps of all.
+// The value from which a top-n sigma keeps tokens, if sums over the row tell it. It comes before these
+// filters, but keeps of their candidates what it keeps of all tokens.
 std::optional<WinnerQuestion::Interval> Decider::kept_by_sigma() {
     Pruning before = pruning_;
     before.scale = 1.0;
@@ -185,7 +186,7 @@ std::optional<WinnerQuestion::Interval> Decider::kept_by_sigma() {
     return sigma.begin() ? std::optional(sigma.kept_from()) : std::nullopt;
 }
 
-// The candidates from there on; nothing: one of them lies where it is not told.
+// The number of candidates from that value on; nothing if one of them lies inside the interval.
 std::optional<std::uint32_t> Decider::keep_from(const WinnerQuestion::Interval& from,
                                                 std::uint32_t candidates) {
     const auto all = workspace_.candidates.first(candidates);
@@ -242,7 +243,7 @@ float Decider::logprob() {
     return row_logprobs(params_, drawn_, logprob_scale(), row_, request_, search_, workspace_);
 }
 
-// Sums and counts take in the whole row.
+// Sums and counts read the whole row.
 void Decider::note_blocks_read() const {
     Answer& answer = workspace_.answer_space;
     const bool whole =

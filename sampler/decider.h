@@ -1,4 +1,4 @@
-// How one request is decided, from its plan on: every path and fallback is in take().
+// Decides one request by its plan: take() has every path and fallback.
 #pragma once
 
 #include <cstdint>
@@ -47,7 +47,7 @@ class Decider {
     std::int32_t token() const { return static_cast<std::int32_t>(drawn_.token); }
     float logprob();
     void note_blocks_read() const;
-    // Whether the decision asked for blocks that are not there, so that it is void.
+    // Whether the decision asked for blocks that are not there, which makes it void.
     bool lacks_blocks() const { return row_.lacks_blocks(); }
 
   private:
@@ -89,18 +89,19 @@ class Decider {
     void note_distribution(const Survivors& survivors, std::span<const Candidate> first);
     void answer_support(const Survivors& survivors, std::span<const Candidate> first);
     double scale() const { return pruning_.scale; }
-    // Proposals are made by what the row holds, whatever the mask hides of it.
+    // Proposals are made from the row as it stands, whatever the mask hides of it.
     bool races_masked() const {
         return !request_.mask.empty() && plan_.path != DecisionPath::listed && !proposes(params_);
     }
     bool wants_distribution() const { return plan_.answers_left; }
-    // Of a support; a greedy draw's is one token.
+    // The shares of a support; a greedy draw's support is one token.
     bool wants_shares() const { return wants_support(params_, request_) && !is_greedy(params_); }
-    // Of the tokens that are left, one by one or by their values.
+    // The log-prob in the distribution of the tokens that are left, listed or counted by value.
     bool wants_processed() const { return request::wants_processed(params_) && !plan_.sums_processed; }
     bool sums_logprob() const { return request::wants_logprob(params_) && !wants_processed(); }
     double logprob_scale() const { return plan_.sums_processed ? request::processed_scale(params_) : 1.0; }
-    // Every filter, penalty and temperature is where the plan's pruning has it.
+    // The search prunes by everything that the request asks for: no filter, penalty or temperature comes
+    // behind it.
     bool is_plain() const {
         return !is_truncated(params_) && !has_mirostat(params_) && !has_adaptive_p(params_) &&
                params_.dynatemp_range <= 0.0 && plan_.adjusts_first;
@@ -127,7 +128,7 @@ class Decider {
     float processed_logprob_ = kNoLogprob;
 };
 
-// Of all tokens, by the request's rng.
+// The winner among all tokens, by the request's rng.
 template <class Eligible>
 std::optional<Candidate> Decider::winner(double temperature, const BoundedValues& values, Eligible eligible) {
     return perturbs_logits(params_) ? hash_race_.winner(temperature, values, eligible)

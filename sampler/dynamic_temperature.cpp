@@ -13,7 +13,7 @@ namespace {
 // -28 (a block's first one at 2^-33 / 64), and the best one's own is below 4. A token that stands further
 // below loses more by its distance than any other temperature gives back.
 constexpr double kReach = 32.0;
-// What a float's rounding makes of a temperature, and of a score: two quotients, two differences and the
+// The effect of a float's rounding on a temperature and on a score: two quotients, two differences and the
 // margin's own subtraction, at either temperature.
 constexpr double kRounding = 0x1p-24;
 constexpr double kRoundings = 12.0;

@@ -15,7 +15,7 @@ using proto::Racer;
 using proto::Racers;
 using proto::race::Draw;
 
-// The writer read the parameters by itself, perhaps while they were another request's.
+// The writer read the parameters on its own, perhaps while they were another request's.
 bool is_of(const Draw& draw, const proto::race::Key& key, float temperature) {
     return draw.key == key && draw.temperature == temperature;
 }
@@ -27,7 +27,7 @@ bool is_within(const Racers& racers, const SliceColumn& slice) {
     });
 }
 
-// What a rank's writer tells of its race; a winner alone, if no more.
+// What a rank's writer says about its race: its racers, or the winner alone.
 std::optional<Racers> racers_of(const LeanColumn& lean, const SliceColumn& slice) {
     constexpr float kUnknown = std::numeric_limits<float>::quiet_NaN();
     Racers racers{};
@@ -41,7 +41,7 @@ std::optional<Racers> racers_of(const LeanColumn& lean, const SliceColumn& slice
     return !racers.all().empty() && is_within(racers, slice) ? std::optional(racers) : std::nullopt;
 }
 
-// Whoever has no room among the best is one of the others.
+// Racers for which there is no room among the best count towards the rival's score.
 Racers joined(const Racers& a, const Racers& b) {
     std::array<Racer, std::size_t{2} * proto::kMostRacers> all;
     const auto of_a = a.all();

@@ -1,4 +1,4 @@
-// The plan of a request (request/plan.h), as the sampler has one.
+// Makes the plan of a sampler's request (request/plan.h).
 #pragma once
 
 #include "proto/sampling.h"
@@ -7,7 +7,7 @@
 
 namespace croupier::sampler {
 
-// What is known of a row before its logits are there.
+// What is known of a row before its logits arrive.
 struct RowKind {
     proto::Dtype dtype;
     std::uint32_t vocab;

@@ -65,7 +65,7 @@ enum class Region : std::uint8_t {
     tail
 };
 
-// Beside the decision: valid until the workspace's next one.
+// What is answered beside the decision: valid until the workspace's next decision.
 struct Answer {
     std::span<const Survivor> support;  // the likeliest first
     std::uint32_t support_total = 0;    // how many were left to draw from; 0: none were asked for
@@ -76,15 +76,15 @@ struct Answer {
     Region region = Region::none;
     std::uint32_t candidates = 0;  // tokens that were looked at one by one
     std::uint32_t proposals = 0;   // of an untruncated draw, the accepted one included
-    // Of the row's blocks, how often one was read: where no summaries are given, all are in any case.
+    // How many block reads the row took; without summaries every block is read at least once.
     std::uint32_t blocks = 0;
     std::uint32_t blocks_read = 0;
-    // Of a row that is there in part: a bit for each block that the decision asked for in vain. Not empty:
-    // all else is void, and the decision is to be made again when those are there.
+    // For a partial row: a bit for each absent block that the decision needs. If not empty, all else is void,
+    // and the decision is to be made again when those blocks are there.
     std::span<const std::uint64_t> missing;
 };
 
-// The weight of the whole row, where it was summed already at a scale.
+// The weight of the whole row at a scale at which it was summed.
 struct Weighed {
     double maximum = 0.0;
     double scale = 0.0;  // 0: it was not
