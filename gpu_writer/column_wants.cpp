@@ -3,18 +3,10 @@
 #include <algorithm>
 
 #include "gpu_writer/begun_steps.h"
-#include "request/plan.h"
 #include "request/wants.h"
 
 namespace croupier::gpu_writer {
 namespace {
-
-request::Setting setting_of(const proto::SamplingParams& params, const proto::SequenceEntry& entry,
-                            std::uint32_t position, const proto::Geometry& geometry) {
-    const request::ListSizes lists{entry.allowed_count, entry.bias_count, entry.bad_words_count};
-    return {request::rules_of(params, lists, position), false, entry.prompt_length + position, geometry.vocab,
-            geometry.dtype};
-}
 
 // The counts are another process's. A list that names too many blocks is not read to its end.
 void add_named(const shm::Segment& segment, std::uint32_t slot, const proto::SequenceEntry& entry,
@@ -36,6 +28,14 @@ void add_named(const shm::Segment& segment, std::uint32_t slot, const proto::Seq
 
 }  // namespace
 
+request::Plan plan_in_segment(const proto::SamplingParams& params, const proto::SequenceEntry& entry,
+                              std::uint32_t position, const proto::Geometry& geometry) {
+    const request::ListSizes lists{entry.allowed_count, entry.bias_count, entry.bad_words_count};
+    const request::Rules rules = request::rules_of(params, lists, position);
+    return request::plan_of(params,
+                            {rules, false, entry.prompt_length + position, geometry.vocab, geometry.dtype});
+}
+
 StepMasks masks_of(const shm::Segment& segment, std::uint64_t step) {
     if (segment.geometry().mask_rows == 0) return {};
     return {segment.mask_row(segment.slot_of(step), 0), segment.layout().mask_row_words};
@@ -51,8 +51,7 @@ void read_wants(const shm::Segment& segment, const proto::StoredArray<const prot
         const proto::SequenceEntry* entry = live_sequence(segment, column);
         if (entry == nullptr) continue;
         const proto::SamplingParams params = segment.params(column.sequence_slot);
-        const request::Plan plan =
-            request::plan_of(params, setting_of(params, *entry, column.position, geometry));
+        const request::Plan plan = plan_in_segment(params, *entry, column.position, geometry);
         const auto own = names.subspan(i * room, request::most_named(plan.rules, room));
         add_named(segment, column.sequence_slot, *entry, plan.rules, blocks);
         wants[i] = request::want_of(plan, params, {room, blocks.take(own)});

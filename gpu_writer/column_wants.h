@@ -6,9 +6,14 @@
 
 #include "gpu_writer/lean_wants.h"
 #include "gpu_writer/named_blocks.h"
+#include "request/plan.h"
 #include "shm/segment.h"
 
 namespace croupier::gpu_writer {
+
+// Of a column's request, as it stands in the segment.
+request::Plan plan_in_segment(const proto::SamplingParams& params, const proto::SequenceEntry& entry,
+                              std::uint32_t position, const proto::Geometry& geometry);
 
 // As the host finds them.
 StepMasks masks_of(const shm::Segment& segment, std::uint64_t step);
