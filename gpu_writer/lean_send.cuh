@@ -172,8 +172,8 @@ __device__ inline void send_racers(const LeanTarget& target, std::uint32_t colum
                                    bool weighed, const proto::Racers& racers) {
     __syncthreads();
     if (racers.count == 0 || threadIdx.x >= sizeof(racers) / sizeof(uint4)) return;
-    const proto::SentFlags flags =
-        weighed ? proto::SentFlags(proto::Sent::weighed_blocks) : proto::SentFlags();
+    proto::SentFlags flags;
+    if (weighed) flags.add(proto::Sent::weighed_blocks);
     auto* to = reinterpret_cast<uint4*>(target.part + target.layout.racers(column, flags, blocks));
     to[threadIdx.x] = reinterpret_cast<const uint4*>(&racers)[threadIdx.x];
 }
