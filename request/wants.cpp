@@ -231,12 +231,16 @@ void spare_few_racers(std::span<LeanWant> wants, std::uint32_t room) {
     }
 }
 
-bool suffices(const Plan& plan, const LeanWant& want) {
+bool suffices(const Plan& plan, const SamplingParams& params, const LeanWant& want) {
     if (want.flags.has_any(Want::whole | Want::draw) || plan.path == DecisionPath::listed) return true;
-    // The best k tokens are in the k blocks with the largest maxima. Of a log-prob with ranks, and of what
-    // changes logits, more may be read.
     const bool finds_best = plan.path == DecisionPath::head && plan.cut.top_k > 0 && !plan.cut.behind_sigma;
-    return finds_best && !plan.changes_logits;
+    if (!finds_best || plan.changes_logits) return false;
+    // The best k tokens are in the k blocks with the largest maxima. Up to a 16th fewer blocks may be sent,
+    // and two fewer where those that ranks share need room.
+    constexpr std::uint32_t kShared = 2;
+    const std::uint32_t sent = want.by_maximum - want.by_maximum / 16;
+    const std::uint32_t best = std::max(static_cast<std::uint32_t>(plan.cut.top_k), ranked_logprobs(params));
+    return sent >= best + kShared;
 }
 
 }  // namespace croupier::request

@@ -34,6 +34,6 @@ void spare_few_racers(std::span<LeanWant> wants, std::uint32_t room);
 
 // Whether what is sent is sure to suffice for the decision, in a row of finite numbers whose blocks have
 // different maxima.
-bool suffices(const Plan& plan, const LeanWant& want);
+bool suffices(const Plan& plan, const SamplingParams& params, const LeanWant& want);
 
 }  // namespace croupier::request
