@@ -8,7 +8,7 @@
 #include "proto/geometry.h"
 #include "proto/hot_set.h"
 #include "proto/philox.h"
-#include "sampler/params.h"
+#include "request/draw.h"
 
 namespace croupier::explain {
 namespace {
@@ -217,7 +217,7 @@ Case read_case(const Json& request, RowFiles& files) {
 }
 
 Asked::Asked(const Case& of, std::uint32_t child, std::uint32_t draw)
-    : params_(sampler::params_of_child(of.params.sampling, child)) {
+    : params_(request::params_of_child(of.params.sampling, child)) {
     // The sampler computes the drawn token's rank only with log-probs of best tokens.
     if (of.wants_logprobs) params_.logprobs = std::max(params_.logprobs, 1U);
     request_.params = &params_;

@@ -30,7 +30,7 @@ Outcome Decider::decide(const sampler::RowView& row, const sampler::Request& req
     outcome.feedback = answer.feedback;
     outcome.support.assign(answer.support.begin(), answer.support.end());
     outcome.logprobs.assign(answer.logprobs.begin(), answer.logprobs.end());
-    outcome.path = sampler::name_of(answer.path);
+    outcome.path = request::name_of(answer.path);
     return outcome;
 }
 

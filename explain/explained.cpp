@@ -7,7 +7,7 @@
 #include <limits>
 
 #include "explain/faults.h"
-#include "sampler/params.h"
+#include "request/draw.h"
 #include "sampler/proposal_draw.h"
 
 namespace croupier::explain {
@@ -36,15 +36,15 @@ class Before {
 };
 
 std::string chooser_of(const proto::SamplingParams& params) {
-    const bool replaced = sampler::has_mirostat(params) || sampler::has_adaptive_p(params);
-    if (sampler::is_greedy(params)) return "greedy: the first of the largest logits";
+    const bool replaced = request::replaces_draw(params);
+    if (request::is_greedy(params)) return "greedy: the first of the largest logits";
     if (params.rng == proto::Rng::sglang && !replaced)
         return "rng sglang: the largest of log-prob plus SGLang's noise";
     if (params.rng == proto::Rng::vllm && !replaced)
         return "rng vllm: the largest of logit / T plus vLLM's noise";
-    const bool proposes = params.rng == proto::Rng::shvs && !replaced && !sampler::is_truncated(params);
-    return proposes ? "rng shvs: an accepted proposal (see the step `draw`)"
-                    : "the race: the largest logit / T - ln(arrival) among the remaining tokens";
+    return request::proposes(params) && !replaced
+               ? "rng shvs: an accepted proposal (see the step `draw`)"
+               : "the race: the largest logit / T - ln(arrival) among the remaining tokens";
 }
 
 TokenShare share_of(const Case& of, const sampler::Survivor& survivor, double before, bool drawn,

@@ -72,7 +72,7 @@ struct LeanShare {
     std::uint32_t most;
 
     static constexpr LeanShare about(std::uint32_t wanted, std::uint32_t spare) {
-        // Fewer than what column_wants.cpp adds to a top-k.
+        // Fewer than what request/wants.cpp adds to a top-k.
         constexpr std::uint32_t kFewer = 16;
         constexpr std::uint32_t kMore = 8;
         constexpr std::uint32_t kFew = 4;
@@ -86,7 +86,7 @@ struct LeanShares {
     LeanShare by_race;
 };
 constexpr bool sums_spread(const LeanWant& want) {
-    return (want.flags & (kSumSpread | kWhole)) == kSumSpread;
+    return want.flags.has(Want::spread) && !want.flags.has(Want::whole);
 }
 
 // Of the race's winner what stands before it is summed, and of the next one that stands before that: who is
@@ -105,12 +105,12 @@ constexpr std::uint32_t weighed_racers(const proto::Racers& racers, std::uint32_
 }
 
 constexpr bool sends_racers(const LeanWant& want) {
-    return (want.flags & (kSendRacers | kDraw | kWhole)) == kSendRacers && want.temperature > 0.0F &&
-           want.by_race > 0;
+    return want.flags.has(Want::racers) && !want.flags.has_any(Want::draw | Want::whole) &&
+           want.temperature > 0.0F && want.by_race > 0;
 }
 
 constexpr LeanShares shares_of(const LeanWant& want, const BlockSpan& span, std::uint32_t room) {
-    if ((want.flags & kWhole) != 0) return {};
+    if (want.flags.has(Want::whole)) return {};
     const std::uint32_t left = room - std::min(room, span.always_sent() + want.named);
     const std::uint32_t by_maximum = std::min(want.by_maximum, left);
     if (sends_racers(want)) {
@@ -215,8 +215,8 @@ constexpr std::uint32_t blocks_for(std::size_t bytes, std::size_t element_bytes)
 // Whether what each block weighs is asked for and leaves room for blocks.
 constexpr bool weighs_blocks(const LeanWant& want, std::uint32_t blocks, std::uint32_t room,
                              std::size_t element_bytes) {
-    constexpr std::uint32_t kAsked = kWeighBlocks | kSumAtScale;
-    if ((want.flags & (kAsked | kSumSpread | kWhole)) != kAsked || blocks == 0) return false;
+    const bool asked = want.flags.has(Want::block_weights) && want.flags.has(Want::sum_at_scale);
+    if (!asked || want.flags.has_any(Want::spread | Want::whole) || blocks == 0) return false;
     return 2 * blocks_for(proto::block_weights_bytes(blocks), element_bytes) <= room;
 }
 
@@ -236,7 +236,7 @@ struct ColumnPlan {
         if (sums_spread(want) || (racers && !weighs)) taken += sizeof(proto::LeanSpread);
         if (racers) taken += sizeof(proto::Racers);
         shares = shares_of(want, span, room - blocks_for(taken, element_bytes));
-        const bool draws = (want.flags & kDraw) != 0 && want.temperature > 0.0F;
+        const bool draws = want.flags.has(Want::draw) && want.temperature > 0.0F;
         races = shares.by_race.wanted > 0 || draws;
     }
 };

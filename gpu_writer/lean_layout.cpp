@@ -88,7 +88,7 @@ struct MeasuredRow {
         }
         return spread;
     }
-    // As proto::kWeighsBlocks has it. A little less than it is: a device's sums are off.
+    // As proto::Sent::weighed_blocks has it. A little less than it is: a device's sums are off.
     std::uint8_t weight_code(std::size_t block, double scale) const {
         if (!std::isfinite(maxima[block])) return 0;
         const std::size_t first = block * proto::kBlockIds;
@@ -176,7 +176,7 @@ std::vector<std::uint32_t> race_ranks(const LeanShape& shape, const LeanWant& wa
 std::vector<bool> chosen_blocks(const LeanShape& shape, std::uint32_t column, const LeanWant& want,
                                 const MeasuredRow& row) {
     std::vector<bool> chosen(shape.slice.blocks);
-    if ((want.flags & kWhole) != 0) return chosen;
+    if (want.flags.has(Want::whole)) return chosen;
     for (std::uint32_t block = 0; block < shape.slice.blocks; ++block) {
         chosen[block] = shape.span().always_sent(block);
     }
@@ -217,7 +217,7 @@ std::optional<proto::Racers> racers_of(const LeanShape& shape, const LeanWant& w
     std::copy_n(found.begin(), racers.count, racers.best);
     for (proto::Racer& each : racers.best) each.before = std::numeric_limits<float>::quiet_NaN();
     std::uint32_t which[kMostWeighed];
-    const std::uint32_t weighed = (want.flags & kSumAtScale) != 0 ? weighed_racers(racers, which) : 0;
+    const std::uint32_t weighed = want.flags.has(Want::sum_at_scale) ? weighed_racers(racers, which) : 0;
     for (std::uint32_t i = 0; i < weighed; ++i) {
         proto::Racer& racer = racers.best[which[i]];
         racer.before = row.weight_before(racer, shape.first_block, want.scale);
@@ -259,9 +259,9 @@ void lay_column(const LeanShape& shape, std::uint32_t column, const LeanWant& wa
         std::memcpy(maxima + block * element, &code, element);
     }
     proto::LeanHead head{};
-    const bool whole = (want.flags & kWhole) != 0;
+    const bool whole = want.flags.has(Want::whole);
     const ColumnPlan plan = plan_of(shape, want);
-    const auto draw = !whole && (want.flags & kDraw) != 0 ? draw_of(shape, want, row) : std::nullopt;
+    const auto draw = !whole && want.flags.has(Want::draw) ? draw_of(shape, want, row) : std::nullopt;
     const auto racers = plan.racers ? racers_of(shape, want, row) : std::nullopt;
     if (draw) head.draw = *draw;
     if (racers) head.draw = draw_of(want, *racers);
@@ -277,20 +277,20 @@ void lay_column(const LeanShape& shape, std::uint32_t column, const LeanWant& wa
                     row.block_bytes);
         ++head.sent;
     }
-    if (whole) head.flags = proto::kStandsWhole;
-    if (want.mask_row != 0) head.flags |= proto::kMasked;
+    if (whole) head.flags = proto::Sent::whole_row;
+    if (want.mask_row != 0) head.flags.add(proto::Sent::under_mask);
     const auto is_nothing = [](float most) { return most == -kInfinity; };
     if (!whole && std::all_of(row.maxima.begin(), row.maxima.end(), is_nothing))
-        head.flags |= proto::kHoldsNothing;
-    if (drawn) head.flags |= proto::kDrawn;
-    if (racers) head.flags |= proto::kDrawnBeside | proto::kHasRacers;
+        head.flags.add(proto::Sent::nothing);
+    if (drawn) head.flags.add(proto::Sent::draw_alone);
+    if (racers) head.flags.add(proto::Sent::draw_beside | proto::Sent::race_best);
     if (sums_spread(want)) {
-        head.flags |= proto::kHasSpread;
+        head.flags.add(proto::Sent::row_spread);
         const proto::LeanSpread spread{row.spread(want.scale)};
         std::memcpy(part + shape.layout.spread(column), &spread, sizeof(spread));
     }
     if (!drawn && plan.weighs) {
-        head.flags |= proto::kWeighsBlocks;
+        head.flags.add(proto::Sent::weighed_blocks);
         std::byte* weights = part + shape.layout.block_weights(column, shape.slice.blocks);
         for (std::uint32_t block = 0; block < shape.slice.blocks; ++block)
             weights[block] = std::byte{row.weight_code(block, want.scale)};
@@ -300,8 +300,8 @@ void lay_column(const LeanShape& shape, std::uint32_t column, const LeanWant& wa
         std::memcpy(part + at, &*racers, sizeof(*racers));
     }
     head.scale = want.scale;
-    if ((want.flags & kSumAtOne) != 0) head.weight = row.weight(1.0);
-    if ((want.flags & kSumAtScale) != 0) head.weight_at_scale = row.weight(want.scale);
+    if (want.flags.has(Want::sum_at_one)) head.weight = row.weight(1.0);
+    if (want.flags.has(Want::sum_at_scale)) head.weight_at_scale = row.weight(want.scale);
     std::memcpy(part + shape.layout.heads + column * sizeof(head), &head, sizeof(head));
 }
 
@@ -319,7 +319,7 @@ LeanShape lean_shape(const proto::Geometry& geometry, std::uint32_t rank, std::u
 void lay_lean_column(const LeanShape& shape, std::uint32_t column, const LeanWant& want, const void* row,
                      const LeanMemory& memory) {
     lay_column(shape, column, want, MeasuredRow(shape, row, want.mask_row), memory.part);
-    if ((want.flags & kWhole) != 0) lay_rows(shape.slice, column, {&row, 1}, {memory.slice, nullptr, 0});
+    if (want.flags.has(Want::whole)) lay_rows(shape.slice, column, {&row, 1}, {memory.slice, nullptr, 0});
 }
 
 void lay_lean(const LeanShape& shape, std::span<const LeanWant> wants, std::span<const void* const> rows,

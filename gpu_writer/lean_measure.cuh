@@ -34,8 +34,8 @@ struct LeanScales {
 
     __device__ explicit LeanScales(const LeanWant& want) {
         constexpr double kLog2E = 1.4426950408889634;
-        if ((want.flags & kSumAtOne) != 0) at_one = static_cast<float>(kLog2E);
-        if ((want.flags & kSumAtScale) == 0) return;
+        if (want.flags.has(Want::sum_at_one)) at_one = static_cast<float>(kLog2E);
+        if (!want.flags.has(Want::sum_at_scale)) return;
         // Finite and not 0: its products with 0 and with infinity are numbers.
         at_scale = static_cast<float>(std::clamp(want.scale * kLog2E, double{FLT_MIN}, double{FLT_MAX}));
     }
@@ -58,7 +58,7 @@ struct Scratch {
     std::uint32_t maxima_stride;
     std::uint32_t* race;  // ranks, where blocks race
     std::uint32_t race_stride;
-    std::uint8_t* weights;  // of blocks, as proto::kWeighsBlocks has them; as far apart as the ranks
+    std::uint8_t* weights;  // of blocks, as proto::Sent::weighed_blocks has them; as far apart as the ranks
     LeanWant* wants;        // of more columns than the arguments hold
     ChunkSums* sums;
 

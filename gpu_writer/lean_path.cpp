@@ -270,7 +270,7 @@ shm::Result<bool> LeanPath::send_beside(const LeanRows& rows, const LeanTarget& 
     spreads_.clear();
     for (std::uint32_t column = 0; column < step.columns; ++column) {
         const LeanWant& want = wants[column];
-        if ((want.flags & kWhole) != 0) {
+        if (want.flags.has(Want::whole)) {
             whole_.push_back(column);
         } else if (sums_spread(want)) {
             spreads_.push_back({column, want.mask_row, want.scale});

@@ -85,7 +85,7 @@ __device__ bool is_begun(const ReplayRing& ring, std::uint64_t next) {
 __device__ void list_columns(const FoundStep& step) {
     for (std::uint32_t column = threadIdx.x; column < step.record->slice.columns; column += kFindThreads) {
         const LeanWant& want = step.wants[column];
-        if ((want.flags & kWhole) != 0) {
+        if (want.flags.has(Want::whole)) {
             step.whole[atomicAdd(step.counts + kFoundWhole, 1U)] = column;
         } else if (sums_spread(want)) {
             step.spreads[atomicAdd(step.counts + kFoundSpreads, 1U)] = column;

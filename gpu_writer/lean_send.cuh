@@ -141,13 +141,13 @@ struct Sending : OptionalRacerRoom<kFindsRacers> {
     }
     __device__ proto::LeanHead head_of(const LeanWant& want) const {
         proto::LeanHead head{};
-        if ((want.flags & kWhole) != 0) head.flags |= proto::kStandsWhole;
-        if (want.mask_row != 0) head.flags |= proto::kMasked;
-        if (weighed) head.flags |= proto::kWeighsBlocks;
-        if (nothing) head.flags |= proto::kHoldsNothing;
-        if (sums_spread(want)) head.flags |= proto::kHasSpread;
+        if (want.flags.has(Want::whole)) head.flags.add(proto::Sent::whole_row);
+        if (want.mask_row != 0) head.flags.add(proto::Sent::under_mask);
+        if (weighed) head.flags.add(proto::Sent::weighed_blocks);
+        if (nothing) head.flags.add(proto::Sent::nothing);
+        if (sums_spread(want)) head.flags.add(proto::Sent::row_spread);
         if (drawn > 0) {
-            head.flags |= proto::kDrawn;
+            head.flags.add(proto::Sent::draw_alone);
             head.draw = {want.key, want.temperature, token_of(drawn), score_of(drawn), 0.0F};
         }
         if constexpr (kFindsRacers) tell_best(want, this->racing.racers, head);
@@ -162,7 +162,7 @@ struct Sending : OptionalRacerRoom<kFindsRacers> {
     __device__ static void tell_best(const LeanWant& want, const proto::Racers& racers,
                                      proto::LeanHead& head) {
         if (racers.count == 0) return;
-        head.flags |= proto::kDrawnBeside | proto::kHasRacers;
+        head.flags.add(proto::Sent::draw_beside | proto::Sent::race_best);
         head.draw = {want.key, want.temperature, racers.best[0].token, racers.best[0].score,
                      racers.count > 1 ? racers.best[1].score : racers.rival};
     }
@@ -172,7 +172,8 @@ __device__ inline void send_racers(const LeanTarget& target, std::uint32_t colum
                                    bool weighed, const proto::Racers& racers) {
     __syncthreads();
     if (racers.count == 0 || threadIdx.x >= sizeof(racers) / sizeof(uint4)) return;
-    const std::uint32_t flags = weighed ? proto::kWeighsBlocks : 0;
+    proto::SentFlags flags;
+    if (weighed) flags.add(proto::Sent::weighed_blocks);
     auto* to = reinterpret_cast<uint4*>(target.part + target.layout.racers(column, flags, blocks));
     to[threadIdx.x] = reinterpret_cast<const uint4*>(&racers)[threadIdx.x];
 }
@@ -186,7 +187,7 @@ __device__ void send_and_draw(const RowReader<D>& reader, const LeanRows& rows, 
     find_tops(ranks, sending.room);
     const bool can_be = can_be_drawn(sending.room.tops[0]);
     if (threadIdx.x == 0) sending.nothing = sending.room.tops[0] <= kEmptyRank;
-    if (can_be && (want.flags & kDraw) != 0) {
+    if (can_be && want.flags.has(Want::draw)) {
         draw_token<D>({reader, want, ranks, sending.room, column, rows.first_block, mask}, sending.drawn);
         return;
     }
@@ -220,7 +221,7 @@ __device__ void send_column(const RowReader<D>& reader, const LeanRows& rows, co
     if (plan.races) wait_for_race();
     __syncthreads();
     if (threadIdx.x == kLeanThreads - 32) sending.sums = sums;
-    if ((want.flags & kWhole) == 0)
+    if (!want.flags.has(Want::whole))
         send_and_draw<D, kFindsRacers, kNames>(reader, rows, target, column, want, plan, ranks, mask, scratch,
                                                sending);
     __syncthreads();

@@ -31,8 +31,8 @@ struct ColumnRecord {
     std::uint32_t blocks_read = 0;
     std::uint16_t blocks = 0;  // of its row
     std::uint16_t column = 0;
-    std::uint8_t path = 0;       // a sampler::Path
-    std::uint8_t left_open = 0;  // a sampler::Path: what was tried before and could not tell
+    std::uint8_t path = 0;       // a request::DecisionPath
+    std::uint8_t left_open = 0;  // a request::DecisionPath: what was tried before and could not tell
     std::uint8_t error = 0;      // a DecisionError
     std::uint8_t marks = 0;
 };

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "proto/flags.h"
 #include "proto/geometry.h"
 #include "proto/race.h"
 #include "proto/racers.h"
@@ -19,43 +20,52 @@ constexpr std::uint32_t kMostLeanBlocks = 1024;
 // Where nothing else is asked for: a column that needs more is seldom, or has no bound.
 constexpr std::uint32_t kUsualLeanBlocks = 128;
 
-// The column stands in the slice as well, whole, as in a step of rows.
-constexpr std::uint32_t kStandsWhole = 1U << 0U;
-// The head has the winner among the rank's ids; no block was sent. Never of a row with NaN or +inf.
-constexpr std::uint32_t kDrawn = 1U << 1U;
-// The head has the winner among the rank's ids as they stand, and what none of the others scores more than;
-// blocks were sent beside. Never of a row with NaN or +inf.
-constexpr std::uint32_t kDrawnBeside = 1U << 3U;
-// At the end of the room for its blocks the column has a byte for each block of the rank: what its entries
-// weigh together at least, each exp(x * scale), in units of its largest one's weight: 2^(byte /
-// kWeightSteps).
-constexpr std::uint32_t kWeighsBlocks = 1U << 2U;
-// There the column has its spread instead, at the head's scale; of a row with NaN or +inf without tokens.
-constexpr std::uint32_t kHasSpread = 1U << 4U;
-// Beside a draw: before the column's spread, or before what its blocks weigh, stand its racers, of which the
-// draw's winner is the first. No block was sent for its place in the race.
-constexpr std::uint32_t kHasRacers = 1U << 5U;
-// All that is told of the column, but for the blocks themselves, is of what the column's grammar mask allows:
-// maxima, sums, what each block weighs, its spread. A NaN or +inf that the mask hides is told of all the
-// same.
-constexpr std::uint32_t kMasked = 1U << 6U;
-// No entry of the rank that counts is above -inf: it has no token in the race, and no block was sent but
-// those that ranks share and those that the request names.
-constexpr std::uint32_t kHoldsNothing = 1U << 7U;
 constexpr std::uint32_t kWeightSteps = 40;  // 64 entries weigh 64 at most, and so 240
+
+// What stands in a column's part of the step.
+enum class Sent : std::uint32_t {
+    // The column stands in the slice as well, whole, as in a step of rows.
+    whole_row = 1U << 0U,
+    // The head has the winner among the rank's ids; no block was sent. Never of a row with NaN or +inf.
+    draw_alone = 1U << 1U,
+    // At the end of the room for its blocks the column has a byte for each block of the rank: what its
+    // entries weigh together at least, each exp(x * scale), in units of its largest one's weight:
+    // 2^(byte / kWeightSteps).
+    weighed_blocks = 1U << 2U,
+    // The head has the winner among the rank's ids as they stand, and what none of the others scores more
+    // than; blocks were sent beside. Never of a row with NaN or +inf.
+    draw_beside = 1U << 3U,
+    // There the column has its spread instead, at the head's scale; of a row with NaN or +inf without tokens.
+    row_spread = 1U << 4U,
+    // Beside a draw: before the column's spread, or before what its blocks weigh, stand its racers, of which
+    // the draw's winner is the first. No block was sent for its place in the race.
+    race_best = 1U << 5U,
+    // All that is told of the column, but for the blocks themselves, is of what the column's grammar mask
+    // allows: maxima, sums, what each block weighs, its spread. A NaN or +inf that the mask hides is told of
+    // all the same.
+    under_mask = 1U << 6U,
+    // No entry of the rank that counts is above -inf: it has no token in the race, and no block was sent but
+    // those that ranks share and those that the request names.
+    nothing = 1U << 7U,
+};
+using SentFlags = Flags<Sent>;
+constexpr SentFlags operator|(Sent a, Sent b) {
+    return SentFlags(a) | SentFlags(b);
+}
+
 constexpr std::size_t block_weights_bytes(std::size_t blocks) {
     return (blocks + 15) / 16 * 16;
 }
 
 struct alignas(64) LeanHead {
-    std::uint32_t flags;
+    SentFlags flags;
     std::uint32_t sent;  // blocks
     // What the rank's entries above -inf weigh together, in units of the largest one's weight: each exp(x),
     // and each exp(x * scale). 0: it was not summed.
     double weight;
     double weight_at_scale;
     double scale;
-    race::Draw draw;  // with kDrawn or kDrawnBeside
+    race::Draw draw;  // with draw_alone or draw_beside
 };
 static_assert(sizeof(LeanHead) == 64 && offsetof(LeanHead, draw) == 32);
 
@@ -64,9 +74,9 @@ struct alignas(64) LeanSpread {
 };
 static_assert(sizeof(LeanSpread) == 64);
 
-// With kHasRacers, of a rank of so many blocks: how far before the end of the column's room its racers begin.
-constexpr std::size_t racers_before_end(std::uint32_t flags, std::size_t of_rank) {
-    const bool weighs = (flags & kWeighsBlocks) != 0;
+// With race_best, of a rank of so many blocks: how far before the end of the column's room its racers begin.
+constexpr std::size_t racers_before_end(SentFlags flags, std::size_t of_rank) {
+    const bool weighs = flags.has(Sent::weighed_blocks);
     return sizeof(Racers) + (weighs ? block_weights_bytes(of_rank) : sizeof(LeanSpread));
 }
 
@@ -81,16 +91,16 @@ struct LeanLayout {
     std::size_t elements_stride = 0;
     std::size_t bytes = 0;
 
-    // With kWeighsBlocks, of a rank of so many blocks.
+    // With weighed_blocks, of a rank of so many blocks.
     constexpr std::size_t block_weights(std::uint32_t column, std::size_t of_rank) const {
         return elements + (column + 1) * elements_stride - block_weights_bytes(of_rank);
     }
-    // With kHasSpread: in the room of its last block.
+    // With row_spread: in the room of its last block.
     constexpr std::size_t spread(std::uint32_t column) const {
         return elements + (column + 1) * elements_stride - sizeof(LeanSpread);
     }
-    // With kHasRacers, of a rank of so many blocks.
-    constexpr std::size_t racers(std::uint32_t column, std::uint32_t flags, std::size_t of_rank) const {
+    // With race_best, of a rank of so many blocks.
+    constexpr std::size_t racers(std::uint32_t column, SentFlags flags, std::size_t of_rank) const {
         return elements + (column + 1) * elements_stride - racers_before_end(flags, of_rank);
     }
 };

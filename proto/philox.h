@@ -43,4 +43,12 @@ constexpr std::uint32_t random_at(std::uint64_t seed, std::uint32_t position, st
     return randoms_at(seed, position, child, stream, 0)[0];
 }
 
+// The stream of the random that says whether XTC acts.
+constexpr std::uint32_t kXtcStream = 3;
+
+// In the open interval (0, 1), exactly.
+constexpr double open_uniform(std::uint32_t random) {
+    return (static_cast<double>(random) + 0.5) * 0x1p-32;
+}
+
 }  // namespace croupier::proto

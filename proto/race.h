@@ -120,7 +120,7 @@ struct Draw {
     float temperature = 0.0F;
     std::uint32_t token = 0;
     float score = 0.0F;
-    float rival = 0.0F;  // none of the others scores more; believed with kDrawnBeside
+    float rival = 0.0F;  // none of the others scores more; believed where blocks were sent beside the draw
 
     constexpr bool beats(const Draw& other) const {
         return score > other.score || (score == other.score && token < other.token);

@@ -49,7 +49,7 @@ class Adjuster {
     bool has_special() const { return has_special_; }
     bool is_special(std::uint32_t token) const { return (special_[token / 64] >> (token % 64) & 1U) != 0; }
 
-    // Of a token that has no rule of its own, by what is known of it.
+    // For a token that has no rule of its own, from what is already known about it.
     double penalised_alone(const TokenCounts::Counted& counted, float value) const {
         if (masked(counted.token)) return -std::numeric_limits<double>::infinity();
         return penalised_as(SequenceState::standing_of(counted.standing), static_cast<double>(value));
@@ -98,8 +98,8 @@ class Adjuster {
     std::array<double, 2> presence_;
 };
 
-// Without a branch on what no processor could predict, whether the token was seen: what does not apply
-// divides or multiplies by one, or takes zero.
+// Whether the token was seen is unpredictable, so there is no branch on it: a penalty that does not apply
+// divides or multiplies by one, or subtracts zero.
 inline double Adjuster::penalised_as(const SequenceState::Standing& standing, double value) const {
     const auto [seen, occurrences] = standing;
     const bool positive = value > 0.0;

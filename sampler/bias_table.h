@@ -1,4 +1,4 @@
-// A request's biases by token: one that is asked about costs the same beside 4,096 others.
+// A request's biases by token: a lookup costs the same beside 4,096 other biases.
 #pragma once
 
 #include <cstdint>

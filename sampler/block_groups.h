@@ -11,7 +11,8 @@
 namespace croupier::sampler {
 
 struct BlockGroup {
-    // Where they lie at equal distances: the first one, and how far apart. Else, the stride being 0, each.
+    // If they lie at equal distances: the first one, and how far apart. Otherwise the stride is 0 and each
+    // has its own pointer.
     const std::byte* first = nullptr;
     std::size_t stride = 0;
     const std::byte* at[kGroup];

@@ -33,7 +33,7 @@ struct BlockRun {
     const std::byte* block(std::uint32_t i) const {
         return lean != nullptr ? lean->block(first_block + i) : whole_block(i);
     }
-    // Only to be fetched into the cache: nobody asks for it.
+    // For prefetching only: an absent block is not noted as missing.
     const std::byte* ahead(std::uint32_t i) const {
         return lean != nullptr ? lean->ahead(first_block + i) : whole_block(i);
     }
@@ -57,23 +57,23 @@ struct BlockedRow {
         const BlockRun& run = run_of(b);
         return run.block(b - run.first_block);
     }
-    // Only to be fetched into the cache: nobody asks for it.
+    // For prefetching only: an absent block is not noted as missing.
     const std::byte* ahead(std::uint32_t b) const {
         if (lean != nullptr) return lean->ahead(b);
         const BlockRun& run = run_of(b);
         return run.ahead(b - run.first_block);
     }
     bool is_there(std::uint32_t b) const { return lean == nullptr || lean->is_there(b); }
-    // How many absent blocks were asked for. Where some were, whatever is decided is void.
+    // How many absent blocks were asked for. If any were, the decision is void.
     std::uint32_t asked() const { return lean == nullptr ? 0 : lean->asked; }
     bool lacks_blocks() const { return asked() > 0; }
-    // Whether a search that had asked for `before` blocks when it began should rather begin again when what
-    // it asked for is there.
+    // Whether a search that had asked for `before` blocks when it began should be restarted once the blocks
+    // that it asked for are there.
     bool asked_enough(std::uint32_t before) const {
         return lean != nullptr && lean->asked - before >= lean->most_asked_at_once();
     }
 
-    // Of who needs all of it, before it reads what would be void.
+    // For paths that need the whole row: asks for everything before reading what would be void.
     void ask_for_absent() const {
         if (lean == nullptr) return;
         for (std::uint32_t b = 0; b < blocks; ++b) {

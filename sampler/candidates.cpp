@@ -141,8 +141,8 @@ void CandidateSearch::gather(const Range& range, Adjustments on, Gathered& gathe
     std::uint32_t count = gathered.count;
     for (const Found& each : workspace_.found.first(found)) {
         if (apart && is_listed(each.token)) continue;
-        // A row that is written to meanwhile, which only a broken writer does, could hold more than there
-        // are.
+        // A row that is overwritten during the decision, which only a broken writer does, could hold more
+        // than there are.
         if (count == workspace_.vocab) continue;
         const double value = adjust_(each.token, each.value, on);
         // Without a branch: whether a penalty is enough to drop a token cannot be predicted.
@@ -206,7 +206,7 @@ Gathered CandidateSearch::prune(const Pruning& pruning) {
     const std::span<const float> block_max = workspace_.block_max.first(row_.blocks);
     std::uint32_t wanted = std::clamp(k, kFewBlocks, kManyBlocks);
     if (k == 1) wanted = 1;
-    // A quarter of the row at most: one strange row must not make the next one dear.
+    // A quarter of the row at most: one unusual row must not make the next decision expensive.
     const bool penalises = adjust_.penalises(pruning.adjustments);
     if (penalises) wanted = std::max(wanted, std::min(adjust_.state().search_width(), row_.blocks / 4));
     Gathered gathered;
@@ -239,8 +239,8 @@ Gathered CandidateSearch::prune(const Pruning& pruning) {
         range = {lower_floor(pruning, range, wanted), range.floor, range.least};
     }
     forget_raised();
-    // Where a min-p's floor was guessed well nothing is to be learnt, and to count costs as much as to guess.
-    // The next decision is not to search by what a void one found.
+    // If a min-p's floor was guessed well, there is nothing to learn, and counting costs as much as guessing.
+    // A void decision's result must not steer the next search.
     const bool guessed = pruning.min_p > 0.0 && rounds == 1;
     if (penalises && !guessed && !gathered.gave_up && !row_.lacks_blocks()) {
         adjust_.state().note_search_width(count_at_least(block_max, float_below(range.least)));
@@ -254,9 +254,9 @@ bool CandidateSearch::few_reach(float floor, std::uint32_t wanted) const {
            count_at_least(workspace_.block_max.first(row_.blocks), floor) <= wanted + wanted / 2;
 }
 
-// Of a row that is there in part, what is there first: it is often enough, and where no more blocks are there
-// than are wanted, what is there tells where they end. A min-p's floor is known if the largest entry stays
-// where it stood.
+// In a partial row the search begins with the blocks that are there: they are often enough, and if they are
+// no more than wanted, they tell where to stop. A min-p's floor is known if the largest entry stays where it
+// stood.
 float CandidateSearch::first_floor(const Pruning& pruning, std::uint32_t wanted) const {
     const std::span<const float> block_max = workspace_.block_max.first(row_.blocks);
     if (wanted == 1) return floor_for_blocks(block_max, wanted);
@@ -279,9 +279,9 @@ float CandidateSearch::lower_floor(const Pruning& pruning, const Range& range, s
     return std::min(range.floor, std::max(floor, needed));
 }
 
-// Of what is absent, what can pass as far as what is there tells, and no more. The best k tokens stand in no
-// more than k blocks, or in a few more where penalties lower some; where many may pass, the first of them
-// raise what passes at least. False: nothing of it can pass.
+// Asks for absent blocks that can hold a passing token, judging by those that are there, and for no others.
+// The best k tokens stand in at most k blocks, or a few more if penalties lower some; if many may pass, the
+// first ones raise the bound. Returns false if no absent block can hold one.
 bool CandidateSearch::ask_for_needed(const Pruning& pruning, double least, std::uint32_t wanted) {
     const auto k = static_cast<std::uint32_t>(pruning.top_k);
     std::uint32_t most = 4 * wanted;

@@ -13,7 +13,7 @@
 
 namespace croupier::sampler {
 
-// What the first filters of an order let through at most. All tokens, when it says nothing.
+// What the first filters of an order let through at most. The defaults let all tokens through.
 struct Pruning {
     std::int32_t top_k = 0;
     double min_p = 0.0;
@@ -75,8 +75,8 @@ class CandidateSearch {
     std::span<const Candidate> raised_;  // while a search goes on: taken already, and listed
 };
 
-// No token below it can pass min_p. Its slack exceeds the rounding of log and of the weights by far; what
-// lies above it is judged by its weight, so that no bit of log reaches a decision.
+// No token below it can pass min_p. Its slack far exceeds the rounding of log and of the weights; tokens
+// above it are judged by their weights, so that no bit of log reaches a decision.
 double min_p_floor(double min_p, double scale, double maximum) noexcept;
 
 // The largest value that at least `wanted` of the blocks reach, or one a little below it; -inf when there are

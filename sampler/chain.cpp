@@ -3,7 +3,6 @@
 #include <span>
 
 #include "sampler/formulas.h"
-#include "sampler/gumbel.h"
 #include "sampler/params.h"
 
 namespace croupier::sampler {
@@ -28,27 +27,22 @@ Adjustments all_adjustments(const SamplingParams& params) noexcept {
     Adjustments all;
     all.rules = true;
     for (const Step step : order_of(params)) {
-        if (proto::changes_logits(step) && takes_step(params, step)) note(all, step);
+        if (request::changes_logits(step) && takes_step(params, step)) note(all, step);
     }
     return all;
 }
 
-Pruning pruning_of(const SamplingParams& params, const proto::FirstCut& cut) noexcept {
+Pruning pruning_of(const SamplingParams& params, const request::Plan& plan) noexcept {
     Pruning pruning;
-    pruning.top_k = cut.top_k;
-    pruning.min_p = cut.min_p;
-    pruning.scale = cut.scale;
+    pruning.top_k = plan.cut.top_k;
+    pruning.min_p = plan.cut.min_p;
+    pruning.scale = plan.cut.scale;
+    pruning.gives_up = plan.gives_up;
     pruning.adjustments.rules = true;
-    for (const Step step : std::span(order_of(params)).first(cut.steps)) {
-        if (proto::changes_logits(step) && takes_step(params, step)) note(pruning.adjustments, step);
+    for (const Step step : std::span(order_of(params)).first(plan.cut.steps)) {
+        if (request::changes_logits(step) && takes_step(params, step)) note(pruning.adjustments, step);
     }
     return pruning;
-}
-
-bool xtc_acts(const SamplingParams& params, const Request& request) noexcept {
-    const std::uint32_t random =
-        proto::random_at(params.seed, random_position(request), params.child, kXtcStream);
-    return open_uniform(random) <= params.xtc_probability;
 }
 
 void Chain::adjust_late(Survivors& survivors, Step step) {
@@ -81,7 +75,8 @@ void Chain::apply(Survivors& survivors, const Adjustments& done, Step applied) {
         if (step == Step::top_k) survivors.keep_top_k(static_cast<std::uint32_t>(params_.top_k));
         if (step == Step::top_p) survivors.keep_top_p(params_.top_p);
         if (step == Step::typical_p) survivors.keep_typical(params_.typical_p);
-        if (step == Step::xtc && xtc_acts(params_, request_)) survivors.drop_top(params_.xtc_threshold);
+        if (step == Step::xtc && request::xtc_acts(params_, random_position(request_)))
+            survivors.drop_top(params_.xtc_threshold);
     }
     survivors.weigh(1.0 / temperature_);
 }

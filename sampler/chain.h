@@ -1,8 +1,8 @@
-// A request's order of steps: what it lets the search prune by, and its filters one after another.
+// A request's order of steps: what the search may prune by, and the filters, one after another.
 #pragma once
 
 #include "proto/sampling.h"
-#include "proto/sampling_steps.h"
+#include "request/plan.h"
 #include "sampler/adjuster.h"
 #include "sampler/candidates.h"
 #include "sampler/survivors.h"
@@ -10,14 +10,11 @@
 
 namespace croupier::sampler {
 
-// Of all steps of the order, wherever they stand in it.
+// The adjustments of all steps of the order, wherever they stand in it.
 Adjustments all_adjustments(const proto::SamplingParams& params) noexcept;
 
-// What stands in the order before its first filter, and what that filter lets through.
-Pruning pruning_of(const proto::SamplingParams& params, const proto::FirstCut& cut) noexcept;
-
-// Whether XTC, where it is on, acts on this draw.
-bool xtc_acts(const proto::SamplingParams& params, const Request& request) noexcept;
+// What stands in the order before its first filter, and what that filter lets through, as the plan says.
+Pruning pruning_of(const proto::SamplingParams& params, const request::Plan& plan) noexcept;
 
 class Chain {
   public:
@@ -25,8 +22,9 @@ class Chain {
           Workspace& workspace)
         : params_(params), request_(request), adjust_(adjust), workspace_(workspace) {}
 
-    // Applies the order's filters to candidates that were searched for with `done`, but for the one that was
-    // applied then. Leaves the survivors weighed at the final temperature.
+    // Applies the order's filters to candidates that were searched for with the adjustments `done`, except
+    // the filter `applied`, which the search applied already. Leaves the survivors weighed at the final
+    // temperature.
     void apply(Survivors& survivors, const Adjustments& done, proto::Step applied);
     double temperature() const { return temperature_; }
 

@@ -64,7 +64,8 @@ inline std::span<const Candidate> list_raised(const Adjuster& adjust, Adjustment
         if (adjusted > static_cast<double>(raw)) room[count++] = {adjusted, token};
     };
     const bool penalties_raise = !adjust.lowers_only(on);
-    // What cannot end above where it stood is not read: of a row that is there in part it would be asked for.
+    // Tokens that cannot end above where they stood are not read: of a row that is there in part, their
+    // blocks would be asked for.
     const auto leave = [&](std::uint32_t token) { return !penalties_raise && !adjust.may_lift(token); };
     if (penalties_raise || adjust.has_raising_bias())
         visit_special_once(adjust, on, row, workspace, list, leave);

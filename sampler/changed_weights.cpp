@@ -65,8 +65,8 @@ int exponent_to_ask(std::span<const ChangedToken> of, double weight, std::uint32
 
 }  // namespace
 
-// Those that can end above where they stood are read: how far above the largest entry of their block, nobody
-// knows. Under a mask of which the writers did not know, the row's own weight asks for every block in any
+// Tokens that can end above where they stood are read, because how far above their block's largest entry they
+// end is not known. Under a mask that the writers did not know, the row's own weight needs every block in any
 // case.
 ChangedWeights::Unread ChangedWeights::may_be_unread(bool reads_all) const {
     const LeanBlocks* lean = row_.row.lean;

@@ -1,5 +1,5 @@
-// What a request's adjustments change of what a row weighs. Of a row that is there in part, as far as the
-// tokens' values are there: of the others it is enough to know how much they can take away.
+// How a request's adjustments change the weight of a row. If only part of the row is there, tokens in absent
+// blocks are bounded by how much weight they can lose.
 #pragma once
 
 #include <cstdint>
@@ -29,20 +29,20 @@ class ChangedWeights {
     std::span<const ChangedToken> moved_tokens() const { return changed_; }
     // What these weigh more than they did.
     double change() const { return change_; }
-    // What they weighed and weigh together; of an unread one what it can at most.
+    // The sum of what they weighed and what they weigh now; an unread one counts with the most that it can.
     double moved() const { return moved_; }
     // The unread ones take no more than this from the row's weight, and add nothing to it. None of them
     // stands, or stood, above the largest entry of its block.
     double unread() const { return unread_loss_; }
     bool left_unread() const { return unread_loss_ > 0.0; }
-    // From what stands before a place they may take more, all that they weighed at most: one that loses
+    // They may take more from what stands before a place, up to all that they weighed: a token that loses
     // little of its weight may still fall behind the place with all of it.
     double unread_standing() const { return unread_standing_; }
     // Of those that were read, as the adjustments leave them; -inf: of none.
     double highest() const { return highest_; }
 
-    // Looks at what the adjustments can take from each unread one, which costs as much again. Before,
-    // unread() takes it for all that they can weigh.
+    // Computes what the adjustments can take from each unread token, which costs as much again. Until then,
+    // unread() assumes that they can lose all of their weight.
     void bound_unread();
 
     // Asks for unread ones, larger bounds before smaller ones by their binary exponents, until what is left

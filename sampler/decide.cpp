@@ -15,10 +15,10 @@ using proto::DecisionError;
 using proto::SamplingParams;
 
 bool take_drawn(const RowView& view, const SamplingParams& params, const Request& request,
-                Workspace& workspace, Decision& decision) {
-    const auto token = drawn_token(view, params, request);
+                const request::Plan& plan, Workspace& workspace, Decision& decision) {
+    const auto token = drawn_token(view, plan, request);
     if (!token) return false;
-    workspace.answer_space.path = Path::drawn;
+    workspace.answer_space.path = DecisionPath::drawn;
     workspace.answer_space.blocks = (view.vocab + kBlock - 1) / kBlock;
     decision.token = static_cast<std::int32_t>(*token);
     decision.logprob = std::numeric_limits<float>::quiet_NaN();
@@ -28,8 +28,9 @@ bool take_drawn(const RowView& view, const SamplingParams& params, const Request
 
 DecisionError decide_checked(const RowView& view, const SamplingParams& params, const Request& request,
                              SequenceState& state, Workspace& workspace, Decision& decision) {
-    if (take_drawn(view, params, request, workspace, decision)) return DecisionError::none;
-    Decider decider(view, params, request, state, workspace);
+    const request::Plan plan = plan_of(params, request, {view.dtype, view.vocab});
+    if (take_drawn(view, params, request, plan, workspace, decision)) return DecisionError::none;
+    Decider decider(view, params, request, plan, state, workspace);
     const DecisionError row_fault = decider.scan();
     if (row_fault != DecisionError::none) return row_fault;
     const DecisionError fault = decider.choose();
@@ -41,7 +42,7 @@ DecisionError decide_checked(const RowView& view, const SamplingParams& params, 
     return DecisionError::none;
 }
 
-// What the decision asked for in vain. Nothing else that it found is to be taken for an answer.
+// Answers which blocks are missing. Nothing else that the decision found may be taken for an answer.
 void answer_missing(Workspace& workspace, Decision& decision) {
     if (workspace.lean.asked == 0) return;
     const std::uint32_t position = decision.position;

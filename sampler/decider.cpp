@@ -15,14 +15,14 @@ using proto::DecisionError;
 
 namespace {
 
-// Of a support that few of the likely winners are in, all values are sooner counted.
+// If few of the likely winners are in the support, it is faster to count all values.
 constexpr int most_asks(proto::Step filter) {
     return filter == proto::Step::typical_p ? 4 : 12;  // its sums lie on both sides of the centre
 }
 
 }  // namespace
 
-// What the decision needs to know of the whole row is summed on the way.
+// Sums what the decision needs to know of the whole row in the same pass as the scan.
 RowFault Decider::scan_row() const {
     if (row_.lean != nullptr && row_.lean->masked_in_part && !races_masked()) return scan_unmasked();
     workspace_.answer_space.blocks = row_.blocks;
@@ -37,16 +37,16 @@ RowFault Decider::scan_row() const {
     }
     if (races_masked()) return scan_allowed_maxima(row_, request_.mask, block_max);
     const bool summable = row_.dtype == proto::Dtype::bf16 && request_.mask.empty();
-    const bool asked = plan_.path == Path::asked && asks_for_weight(plan_.asked);
-    const bool surprised = plan_.path == Path::mirostat && params_.mirostat == 2;
-    const bool nucleus = plan_.applied == proto::Step::top_p;
+    const bool asked = plan_.path == DecisionPath::asked && asks_for_weight(plan_.asked);
+    const bool surprised = plan_.path == DecisionPath::mirostat && params_.mirostat == 2;
+    const bool nucleus = applied_ == proto::Step::top_p;
     if (summable && (asked || surprised || nucleus)) return scan_and_weigh(row_, scale(), workspace_);
     if (summable && sums_logprob()) return scan_and_weigh(row_, logprob_scale(), workspace_);
     return scan_block_maxima(row_, block_max);
 }
 
-// A writer reads a request by itself, perhaps while it is another one. What it told under a mask says nothing
-// to a decision that has to see all of the row.
+// A writer reads the slot on its own, perhaps while it holds another request. What it computed under that
+// request's mask says nothing to a decision that has to see the whole row.
 RowFault Decider::scan_unmasked() const {
     const auto block_max = workspace_.block_max.first(row_.blocks);
     row_.lean->forget_told();
@@ -76,31 +76,32 @@ DecisionError Decider::choose() {
     return take(plan_.path);
 }
 
-// From what is not there no path can go on: what was asked for by then is what it needs first.
-DecisionError Decider::take(Path path) {
+// No path can go on without absent blocks: those that were asked for so far are what it needs first.
+DecisionError Decider::take(DecisionPath path) {
     workspace_.answer_space.path = path;
     if (row_.lacks_blocks()) return DecisionError::none;
-    if (path == Path::classes || (path == Path::whole_row && plan_.pruning.none())) row_.ask_for_absent();
+    if (path == DecisionPath::classes || (path == DecisionPath::whole_row && pruning_.none()))
+        row_.ask_for_absent();
     if (row_.lacks_blocks()) return DecisionError::none;
     switch (path) {
-        case Path::head:
-            return plan_.applied == proto::Step::top_p ? from_nucleus() : from_candidates();
-        case Path::listed:
-        case Path::whole_row:
+        case DecisionPath::head:
+            return applied_ == proto::Step::top_p ? from_nucleus() : from_candidates();
+        case DecisionPath::listed:
+        case DecisionPath::whole_row:
             return from_candidates();
-        case Path::race:
+        case DecisionPath::race:
             return race_all();
-        case Path::asked:
+        case DecisionPath::asked:
             return plan_.asked == proto::Step::temperature ? race_by_entropy() : ask_winners();
-        case Path::mirostat:
+        case DecisionPath::mirostat:
             return from_mirostat();
-        case Path::proposals:
+        case DecisionPath::proposals:
             return propose_or_race();
-        case Path::classes:
+        case DecisionPath::classes:
             return from_classes();
-        case Path::none:
-        case Path::drawn:
-        case Path::count_:
+        case DecisionPath::none:
+        case DecisionPath::drawn:
+        case DecisionPath::count_:
             break;
     }
     return DecisionError::bad_record;
@@ -108,15 +109,15 @@ DecisionError Decider::take(Path path) {
 
 DecisionError Decider::race_all() {
     const double temperature = draw_temperature(params_);
-    // What it costs is compared with what hot sets cost.
+    // Counted as hot, so that its cost can be compared with that of hot sets.
     workspace_.answer_space.region = Region::hot;
     return drawn(winner(temperature, kAllValues, runs_anywhere));
 }
 
-// The tokens of the support, in the race's order, are all tokens in that order, less those outside.
+// The support in the race's order is the race's order of all tokens, less those outside the support.
 DecisionError Decider::ask_winners() {
     const double temperature = draw_temperature(params_);
-    WinnerQuestion question(plan_.asked, params_, row_, adjust_, search_, plan_.pruning, workspace_);
+    WinnerQuestion question(plan_.asked, params_, row_, adjust_, search_, pruning_, workspace_);
     // Tried first, because it needs no sum of the history or the row.
     std::optional<Candidate> asked;
     if (question.may_keep_by_own_weight()) asked = winner(temperature, kAllValues, runs_anywhere);
@@ -124,15 +125,16 @@ DecisionError Decider::ask_winners() {
     if (asked && by_race == 0 && question.keeps_by_own_weight(*asked)) return drawn(asked);
     if (!question.begin()) return answer_exactly();
     const auto may_be_kept = [&](const Candidate& candidate) { return question.may_be_kept(candidate); };
-    // What shuts_out_absent() spares is what the race alone asked for.
+    // exclude_absent() can only spare blocks that the race asked for, not those that changed tokens need.
     const bool knows_changes = row_.asked() == by_race;
     for (int asks = 0; asks < most_asks(plan_.asked) || row_.dtype == proto::Dtype::fp32; ++asks) {
         if (!asked) asked = winner(temperature, question.values(), may_be_kept);
-        if (row_.lacks_blocks() && knows_changes && question.shuts_out_absent()) {
+        if (row_.lacks_blocks() && knows_changes && question.exclude_absent()) {
             row_.lean->forget_asked();
             asked = winner(temperature, question.values(), may_be_kept);
         }
-        // Who leads among what is there wins most often: what it will be asked comes with the rest.
+        // The leader among the blocks that are there usually wins: the blocks that its question needs are
+        // asked for in the same request.
         if (asked && row_.lacks_blocks()) (void)question.ask(*asked);
         if (!asked || row_.lacks_blocks()) return answer_exactly();
         const Verdict verdict = question.ask(*asked);
@@ -143,30 +145,30 @@ DecisionError Decider::ask_winners() {
     return answer_exactly();
 }
 
-// The dynamic temperature is known between two values: a winner that is clear at one between them wins at
-// all.
+// The dynamic temperature is known to lie in an interval: a winner that is clear at one temperature in it
+// wins at all of them.
 DecisionError Decider::race_by_entropy() {
-    WinnerQuestion row(plan_.asked, params_, row_, adjust_, search_, plan_.pruning, workspace_);
+    WinnerQuestion row(plan_.asked, params_, row_, adjust_, search_, pruning_, workspace_);
     if (!row.begin()) return answer_exactly();
-    const auto tempered = dynamic_temperature_between(params_, row);
+    const auto tempered = dynamic_temperature_interval(params_, row);
     const auto clear = tempered ? race_.clear_winner(tempered->temperature, tempered->margin) : std::nullopt;
     return clear ? drawn(clear) : answer_exactly();
 }
 
 DecisionError Decider::answer_exactly() {
     workspace_.answer_space.left_open = workspace_.answer_space.path;
-    return take(exact_path(params_, request_, plan_, {row_.dtype, row_.vocab}));
+    return take(plan_.exact);
 }
 
-// Where all proposals were rejected the race, whose randoms are others, draws from the same distribution.
+// If all proposals were rejected, the race draws from the same distribution with other randoms.
 DecisionError Decider::propose_or_race() {
     const auto proposed = propose(scale());
     if (proposed) return drawn(proposed);
     if (row_.lacks_blocks()) return DecisionError::none;
-    workspace_.answer_space.left_open = Path::proposals;
+    workspace_.answer_space.left_open = DecisionPath::proposals;
     if (!request_.mask.empty())
         mask_block_maxima(row_, request_.mask, workspace_.block_max.first(row_.blocks));
-    return take(Path::race);
+    return take(DecisionPath::race);
 }
 
 std::optional<Candidate> Decider::propose(double scale) {
@@ -175,17 +177,17 @@ std::optional<Candidate> Decider::propose(double scale) {
     return proposals.draw(params_, request_, scale);
 }
 
-// Where a top-n sigma keeps tokens from, if the sums over the row tell it. It comes before these filters, but
-// keeps of their candidates what it keeps of all.
-std::optional<WinnerQuestion::Between> Decider::kept_by_sigma() {
-    Pruning before = plan_.pruning;
+// The value from which a top-n sigma keeps tokens, if sums over the row tell it. It comes before these
+// filters, but keeps of their candidates what it keeps of all tokens.
+std::optional<WinnerQuestion::Interval> Decider::kept_by_sigma() {
+    Pruning before = pruning_;
     before.scale = 1.0;
     WinnerQuestion sigma(proto::Step::top_n_sigma, params_, row_, adjust_, search_, before, workspace_);
     return sigma.begin() ? std::optional(sigma.kept_from()) : std::nullopt;
 }
 
-// The candidates from there on; nothing: one of them lies where it is not told.
-std::optional<std::uint32_t> Decider::keep_from(const WinnerQuestion::Between& from,
+// The number of candidates from that value on; nothing if one of them lies inside the interval.
+std::optional<std::uint32_t> Decider::keep_from(const WinnerQuestion::Interval& from,
                                                 std::uint32_t candidates) {
     const auto all = workspace_.candidates.first(candidates);
     const auto end =
@@ -196,19 +198,19 @@ std::optional<std::uint32_t> Decider::keep_from(const WinnerQuestion::Between& f
 }
 
 DecisionError Decider::answer_without_cut() {
-    plan_.pruning.top_k = 0;
-    plan_.pruning.min_p = 0.0;
-    plan_.pruning.least = -std::numeric_limits<double>::infinity();
-    plan_.applied = proto::Step::end;
+    pruning_.top_k = 0;
+    pruning_.min_p = 0.0;
+    pruning_.least = -std::numeric_limits<double>::infinity();
+    applied_ = proto::Step::end;
     return answer_exactly();
 }
 
 DecisionError Decider::from_candidates() {
-    const bool behind_sigma = plan_.applied == proto::Step::top_n_sigma;
+    const bool behind_sigma = applied_ == proto::Step::top_n_sigma;
     const auto kept = behind_sigma ? kept_by_sigma() : std::nullopt;
     if (behind_sigma && !kept) return answer_without_cut();
-    if (kept) plan_.pruning.least = kept->low;
-    const Gathered found = search_.search(plan_.pruning);
+    if (kept) pruning_.least = kept->low;
+    const Gathered found = search_.search(pruning_);
     if (row_.lacks_blocks()) return DecisionError::none;
     if (found.gave_up) return answer_many();
     std::uint32_t candidates = found.count;
@@ -232,19 +234,20 @@ DecisionError Decider::from_candidates() {
 DecisionError Decider::answer_many() {
     if (plan_.asked != proto::Step::min_p) return answer_exactly();
     workspace_.answer_space.left_open = workspace_.answer_space.path;
-    return take(Path::asked);
+    return take(DecisionPath::asked);
 }
 
 float Decider::logprob() {
-    if (!proto::wants_logprob(params_)) return kNoLogprob;
+    if (!request::wants_logprob(params_)) return kNoLogprob;
     if (wants_processed()) return processed_logprob_;
     return row_logprobs(params_, drawn_, logprob_scale(), row_, request_, search_, workspace_);
 }
 
-// Sums and counts take in the whole row.
+// Sums and counts read the whole row.
 void Decider::note_blocks_read() const {
     Answer& answer = workspace_.answer_space;
-    const bool whole = answer.path == Path::classes || answer.path == Path::asked || sums_logprob();
+    const bool whole =
+        answer.path == DecisionPath::classes || answer.path == DecisionPath::asked || sums_logprob();
     answer.blocks_read = whole ? answer.blocks : std::min(answer.blocks_read, answer.blocks);
 }
 

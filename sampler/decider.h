@@ -1,4 +1,4 @@
-// How one request is decided, from its plan on: every path and fallback is in take().
+// Decides one request by its plan: take() has every path and fallback.
 #pragma once
 
 #include <cstdint>
@@ -27,15 +27,17 @@ namespace croupier::sampler {
 class Decider {
   public:
     Decider(const RowView& view, const proto::SamplingParams& params, const Request& request,
-            SequenceState& state, Workspace& workspace)
+            const request::Plan& plan, SequenceState& state, Workspace& workspace)
         : params_(params),
           request_(request),
           workspace_(workspace),
-          plan_(plan_of(params, request, {view.dtype, view.vocab})),
+          plan_(plan),
+          pruning_(pruning_of(params, plan)),
+          applied_(plan.applied),
           row_(lay_in_blocks(view, workspace)),
           adjust_(params, request, state, workspace),
           race_(row_, adjust_, all_adjustments(params), race_key(params, request), request.prepared,
-                race_as_it_stands(view, params, request), workspace),
+                race_as_it_stands(view, plan, request), workspace),
           hash_race_(row_, adjust_, all_adjustments(params), params, request, workspace),
           search_(row_, adjust_, request, workspace),
           chain_(params, request, adjust_, workspace) {}
@@ -45,7 +47,7 @@ class Decider {
     std::int32_t token() const { return static_cast<std::int32_t>(drawn_.token); }
     float logprob();
     void note_blocks_read() const;
-    // Whether the decision asked for blocks that are not there, so that it is void.
+    // Whether the decision asked for blocks that are not there, which makes it void.
     bool lacks_blocks() const { return row_.lacks_blocks(); }
 
   private:
@@ -53,10 +55,10 @@ class Decider {
 
     RowFault scan_row() const;
     RowFault scan_unmasked() const;
-    proto::DecisionError take(Path path);
+    proto::DecisionError take(DecisionPath path);
     proto::DecisionError from_candidates();
-    std::optional<WinnerQuestion::Between> kept_by_sigma();
-    std::optional<std::uint32_t> keep_from(const WinnerQuestion::Between& from, std::uint32_t candidates);
+    std::optional<WinnerQuestion::Interval> kept_by_sigma();
+    std::optional<std::uint32_t> keep_from(const WinnerQuestion::Interval& from, std::uint32_t candidates);
     proto::DecisionError answer_without_cut();
     proto::DecisionError answer_many();
     proto::DecisionError from_classes();
@@ -86,19 +88,20 @@ class Decider {
                                           std::uint32_t wanted);
     void note_distribution(const Survivors& survivors, std::span<const Candidate> first);
     void answer_support(const Survivors& survivors, std::span<const Candidate> first);
-    double scale() const { return plan_.pruning.scale; }
-    // Proposals are made by what the row holds, whatever the mask hides of it.
+    double scale() const { return pruning_.scale; }
+    // Proposals are made from the row as it stands, whatever the mask hides of it.
     bool races_masked() const {
-        return !request_.mask.empty() && plan_.path != Path::listed && !proposes(params_);
+        return !request_.mask.empty() && plan_.path != DecisionPath::listed && !proposes(params_);
     }
-    bool wants_distribution() const { return wants_processed() || wants_shares(); }
-    // Of a support; a greedy draw's is one token.
+    bool wants_distribution() const { return plan_.answers_left; }
+    // The shares of a support; a greedy draw's support is one token.
     bool wants_shares() const { return wants_support(params_, request_) && !is_greedy(params_); }
-    // Of the tokens that are left, one by one or by their values.
-    bool wants_processed() const { return proto::wants_processed(params_) && !plan_.sums_logprob; }
-    bool sums_logprob() const { return proto::wants_logprob(params_) && !wants_processed(); }
-    double logprob_scale() const { return plan_.sums_logprob ? proto::processed_scale(params_) : 1.0; }
-    // Every filter, penalty and temperature is where the plan's pruning has it.
+    // The log-prob in the distribution of the tokens that are left, listed or counted by value.
+    bool wants_processed() const { return request::wants_processed(params_) && !plan_.sums_processed; }
+    bool sums_logprob() const { return request::wants_logprob(params_) && !wants_processed(); }
+    double logprob_scale() const { return plan_.sums_processed ? request::processed_scale(params_) : 1.0; }
+    // The search prunes by everything that the request asks for: no filter, penalty or temperature comes
+    // behind it.
     bool is_plain() const {
         return !is_truncated(params_) && !has_mirostat(params_) && !has_adaptive_p(params_) &&
                params_.dynatemp_range <= 0.0 && plan_.adjusts_first;
@@ -112,7 +115,9 @@ class Decider {
     const proto::SamplingParams& params_;
     const Request& request_;
     Workspace& workspace_;
-    Plan plan_;
+    const request::Plan& plan_;
+    Pruning pruning_;
+    proto::Step applied_;  // as the plan has it, until the search is given up
     BlockedRow row_;
     Adjuster adjust_;
     Race race_;
@@ -123,7 +128,7 @@ class Decider {
     float processed_logprob_ = kNoLogprob;
 };
 
-// Of all tokens, by the request's rng.
+// The winner among all tokens, by the request's rng.
 template <class Eligible>
 std::optional<Candidate> Decider::winner(double temperature, const BoundedValues& values, Eligible eligible) {
     return perturbs_logits(params_) ? hash_race_.winner(temperature, values, eligible)

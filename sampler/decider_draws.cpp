@@ -1,4 +1,4 @@
-// The draws from tokens that were listed or counted, and what is answered beside them.
+// Draws from tokens that were listed or counted by value, and what is answered beside them.
 #include <algorithm>
 #include <cstddef>
 
@@ -31,18 +31,17 @@ Candidate first_of(std::span<const Candidate> some) {
 
 }  // namespace
 
-// What mirostat keeps of all tokens stands among the best, without a look at the others.
+// What mirostat keeps of all tokens is among the best ones, so that the others need not be looked at.
 DecisionError Decider::from_mirostat() {
-    auto survivors =
-        MirostatSearch(params_, request_, row_, adjust_, search_, plan_.pruning, workspace_).kept();
+    auto survivors = MirostatSearch(params_, request_, row_, adjust_, search_, pruning_, workspace_).kept();
     if (!survivors) return answer_exactly();
     drawn_ = draw_mirostat(*survivors, draw_temperature(params_));
     return DecisionError::none;
 }
 
-// What a top-p keeps of all tokens likewise.
+// The same for what a top-p keeps.
 DecisionError Decider::from_nucleus() {
-    const auto kept = NucleusSearch(params_, row_, adjust_, search_, plan_.pruning, workspace_).kept();
+    const auto kept = NucleusSearch(params_, row_, adjust_, search_, pruning_, workspace_).kept();
     if (!kept) return answer_without_cut();
     draw_survivor(*kept);
     return DecisionError::none;
@@ -84,7 +83,7 @@ void Decider::draw_untruncated(std::uint32_t candidates) {
 }
 
 void Decider::draw_survivor(Survivors survivors) {
-    chain_.apply(survivors, plan_.pruning.adjustments, plan_.applied);
+    chain_.apply(survivors, pruning_.adjustments, applied_);
     const double temperature = chain_.temperature();
     if (has_mirostat(params_)) {
         keep_by_mirostat(params_, request_, survivors, workspace_.vocab);
@@ -102,7 +101,7 @@ void Decider::draw_survivor(Survivors survivors) {
         note_listed(survivors.tokens(), has_adaptive_p(params_) ? 1.0 : 1.0 / temperature);
 }
 
-// The distribution is replaced by one of the distance to the probability it aims at.
+// Adaptive-p replaces the distribution by one of the distance to the probability that it aims at.
 Candidate Decider::draw_adaptive(const Survivors& survivors, std::uint32_t tokens) {
     const auto total = static_cast<double>(survivors.total());
     const double aim = adaptive_aim(params_, request_.feedback);
@@ -125,11 +124,11 @@ DecisionError Decider::from_classes() {
     Survivors survivors = classes.list();
     if (row_.lacks_blocks()) return DecisionError::none;
     if (survivors.classes().empty()) return DecisionError::no_token_left;
-    chain_.apply(survivors, plan_.pruning.adjustments, proto::Step::end);
+    chain_.apply(survivors, pruning_.adjustments, proto::Step::end);
     if (has_mirostat(params_)) keep_by_mirostat(params_, request_, survivors, workspace_.vocab);
     const DecisionError fault = drawn(winner_of_classes(classes, survivors));
     if (fault != DecisionError::none || !wants_distribution()) return fault;
-    // Adaptive-p's is never by classes.
+    // Adaptive-p's distribution is never computed by classes.
     note_classes(classes, survivors, is_greedy(params_) ? 1.0 : 1.0 / chain_.temperature());
     if (is_greedy(params_)) answer_alone();
     return DecisionError::none;
@@ -155,7 +154,7 @@ std::optional<Candidate> Decider::winner_of_classes(RowClasses& classes, const S
 }
 
 std::optional<Candidate> Decider::first_maximum() {
-    Pruning best = plan_.pruning;
+    Pruning best = pruning_;
     best.top_k = 1;
     const std::uint32_t candidates = search_.search(best).count;
     return candidates > 0 ? std::optional(first_of(workspace_.candidates.first(candidates))) : std::nullopt;
@@ -180,14 +179,14 @@ std::optional<Candidate> Decider::adaptive_winner(RowClasses& classes, const Sur
     return drawn;
 }
 
-// How many of so many tokens are answered, the likeliest of them.
+// How many of `tokens` are answered: the likeliest ones.
 std::uint32_t Decider::answered_of(std::uint32_t tokens) const {
     std::size_t answered = wants_processed() ? params_.logprobs : 0;
     if (wants_shares()) answered = std::max(answered, support_room(params_, request_, tokens));
     return static_cast<std::uint32_t>(std::min<std::size_t>(answered, tokens));
 }
 
-// Of tokens that are listed, all of them.
+// Notes the distribution of listed tokens, all of them.
 void Decider::note_listed(std::uint32_t candidates, double scale) {
     const std::uint32_t answered = answered_of(candidates);
     Survivors survivors(workspace_, candidates, std::max(answered, 1U));
@@ -195,7 +194,7 @@ void Decider::note_listed(std::uint32_t candidates, double scale) {
     note_distribution(survivors, workspace_.candidates.first(answered));
 }
 
-// Of classes, whose members are looked for as far as they are answered.
+// Notes the distribution of classes; only members that are answered are looked for.
 void Decider::note_classes(RowClasses& classes, Survivors survivors, double scale) {
     survivors.weigh(scale);
     note_distribution(survivors, first_left(classes, survivors, answered_of(survivors.tokens())));
@@ -219,7 +218,8 @@ std::span<const Candidate> Decider::first_left(RowClasses& classes, const Surviv
         std::remove_if(all.begin(), all.end(), [&](const Candidate& each) { return each.value < least; });
     const auto reaching = static_cast<std::uint32_t>(end - all.begin());
     sort_canonically(workspace_, reaching);
-    // Both descend, so that no class is searched for. Of one that was cut only some members are left.
+    // Both lists descend, so that no class is searched for. Of a class that was cut only some members are
+    // left.
     const auto kept = survivors.classes();
     auto of = kept.begin();
     std::uint32_t left = 0;

@@ -45,8 +45,8 @@ void keep_by_mirostat(const SamplingParams& params, const Request& request, Surv
     survivors.keep_top_k(static_cast<std::uint32_t>(kept));
 }
 
-// Most blocks hold nothing that is likely: they share a bound. What the weights are off moves a logit by less
-// than the slack.
+// Most blocks hold no likely token: they share a bound. The weights' error moves a logit by less than the
+// slack.
 void bound_adaptive(std::span<const float> block_max, const Weigher& weigher, double total, double aim,
                     std::span<float> most) {
     constexpr double kUnlikely = 1e-4;
@@ -64,7 +64,7 @@ void bound_adaptive(std::span<const float> block_max, const Weigher& weigher, do
         return;
     }
     const double share = kMassUnit / total;
-    // What lies that far above the best is forbidden or lowered; the bound is then the largest logit of all.
+    // Values that far above the best are forbidden or lowered; the bound is then the largest logit of all.
     const auto highest = static_cast<float>(weigher.maximum + kFarthestAbove / 2 / weigher.scale);
     std::transform(block_max.begin(), block_max.end(), most.begin(),
                    [highest](float maximum) { return std::min(maximum, highest); });

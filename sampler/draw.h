@@ -1,4 +1,4 @@
-// What may take the draw's place, and the draws of other engines.
+// What may replace the draw (mirostat, adaptive-p), and the draws of other engines.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// DRY's repeats: the tokens that would go on with something the sequence has said before.
+// DRY's repeats: the tokens that would continue something the sequence has said before.
 #pragma once
 
 #include <cstddef>

@@ -13,7 +13,7 @@ namespace {
 // -28 (a block's first one at 2^-33 / 64), and the best one's own is below 4. A token that stands further
 // below loses more by its distance than any other temperature gives back.
 constexpr double kReach = 32.0;
-// What a float's rounding makes of a temperature, and of a score: two quotients, two differences and the
+// The effect of a float's rounding on a temperature and on a score: two quotients, two differences and the
 // margin's own subtraction, at either temperature.
 constexpr double kRounding = 0x1p-24;
 constexpr double kRoundings = 12.0;
@@ -23,9 +23,9 @@ constexpr double kLargestScore = 1e30;
 
 }  // namespace
 
-std::optional<TemperatureBetween> dynamic_temperature_between(const proto::SamplingParams& params,
-                                                              const WinnerQuestion& row) {
-    const WinnerQuestion::Between entropy = row.entropy();
+std::optional<TemperatureInterval> dynamic_temperature_interval(const proto::SamplingParams& params,
+                                                                const WinnerQuestion& row) {
+    const WinnerQuestion::Interval entropy = row.entropy();
     if (!(row.tokens() >= 2.0) || !(entropy.high > 0.0)) return std::nullopt;
     const auto tokens = static_cast<std::uint64_t>(row.tokens());
     const double one = dynamic_temperature(params, std::max(0.0, entropy.low), tokens);
@@ -35,7 +35,7 @@ std::optional<TemperatureBetween> dynamic_temperature_between(const proto::Sampl
     const double largest = (std::abs(row.highest()) + std::abs(row.highest_changed())) / low + 2.0 * kReach;
     if (!(width <= kWidest) || !(largest < kLargestScore)) return std::nullopt;
     const double margin = kReach * width + kRoundings * kRounding * largest;
-    return TemperatureBetween{(low + high) / 2.0, static_cast<float>(margin)};
+    return TemperatureInterval{(low + high) / 2.0, static_cast<float>(margin)};
 }
 
 }  // namespace croupier::sampler

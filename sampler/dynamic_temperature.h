@@ -1,5 +1,5 @@
-// The dynamic temperature of a row whose entropy is known between two values, and how far a race at one of
-// the temperatures between them may differ from a race at another.
+// The dynamic temperature of a row whose entropy is known to lie in an interval, and how far a race at one
+// temperature of the resulting interval may differ from a race at another.
 #pragma once
 
 #include <optional>
@@ -9,13 +9,13 @@
 
 namespace croupier::sampler {
 
-struct TemperatureBetween {
+struct TemperatureInterval {
     double temperature;
     float margin;  // of scores: a winner by more wins at all the others too
 };
 
-// Nothing: too little is known.
-std::optional<TemperatureBetween> dynamic_temperature_between(const proto::SamplingParams& params,
-                                                              const WinnerQuestion& row);
+// Nothing if too little is known.
+std::optional<TemperatureInterval> dynamic_temperature_interval(const proto::SamplingParams& params,
+                                                                const WinnerQuestion& row);
 
 }  // namespace croupier::sampler

@@ -1,4 +1,4 @@
-// The floats on either side of a double: what a row of floats is searched by for a value that is none.
+// The floats on either side of a double: a row of floats is searched by them for a value that is not a float.
 #pragma once
 
 #include <cmath>

@@ -13,13 +13,8 @@
 
 namespace croupier::sampler {
 
-// A stream of proto/philox.h.
-constexpr std::uint32_t kXtcStream = 3;
-
-// In the open interval (0, 1), exactly.
-constexpr double open_uniform(std::uint32_t random) {
-    return (static_cast<double>(random) + 0.5) * 0x1p-32;
-}
+using proto::kXtcStream;
+using proto::open_uniform;
 
 // The murmur3 hash that SGLang and vLLM share. Here the position is that of the input token: prompt and
 // output together, less one.

@@ -1,4 +1,4 @@
-// Which tokens' hashes let them win a draw of another engine (sampler/gumbel.h), for a whole row at once.
+// For a whole row at once: the tokens whose hashes can win a draw of another engine (sampler/gumbel.h).
 #pragma once
 
 #include <cstdint>

@@ -9,8 +9,8 @@
 
 namespace croupier::sampler {
 
-// What the winner nearly always reaches: tokens weigh together no less than their blocks' largest, and e to
-// the best score is that over an exponential, which is seldom above 4.
+// A score that the winner nearly always reaches: the tokens weigh together at least as much as their blocks'
+// largest, and e to the best score is that weight over an exponential, which is seldom above 4.
 double HashRace::likely_score(double temperature, const BoundedValues& values) {
     const auto maxima = workspace_.block_max.first(row_.blocks);
     const auto weights = workspace_.race_bounds.first(row_.blocks);
@@ -27,8 +27,8 @@ double HashRace::likely_score(double temperature, const BoundedValues& values) {
     return total > 0.0 ? highest * scale + std::log(total / 4.0) : kLeastScore;
 }
 
-// Those whose score may be `least` or more. A block's share is exp(its largest score without noise - least):
-// its tokens need a noise of -ln of that. Every token contends where floats do not tell.
+// Lists the tokens whose score may be `least` or more. A block's share is exp(its largest score without noise
+// - least): its tokens need a noise of -ln of that. Where floats cannot tell, every token contends.
 std::uint32_t HashRace::list_contenders(double temperature, const BoundedValues& values, double least) {
     const auto maxima = workspace_.block_max.first(row_.blocks);
     const auto shares = workspace_.race_bounds.first(row_.blocks);

@@ -34,9 +34,9 @@ class HashRace {
         score_ = kLeastScore;
         const auto lifts = list_raised(adjust_, on_, row_, workspace_, workspace_.lifts);
         for (const Candidate& each : lifts) offer(each, temperature, eligible);
-        // Where the likely winners are forbidden or lowered, the next ones stand a little lower: to go down
-        // at once to the first score that was found, perhaps of a token that nobody expects, would hash and
-        // score the whole row.
+        // If the likely winners are forbidden or lowered, the next ones stand a little lower. Going down at
+        // once to the first score that was found, perhaps that of an unlikely token, would hash and score the
+        // whole row.
         constexpr double kStep = 4.0;
         constexpr int kMostSteps = 12;
         double least = std::max(score_, likely_score(temperature, values));
@@ -44,7 +44,8 @@ class HashRace {
             const std::uint32_t count = list_contenders(temperature, values, least);
             for (const std::uint32_t token : workspace_.contenders.first(count))
                 run(token, temperature, eligible);
-            // Who did not contend stays below. Without some who do, to go down would be to go on for nothing.
+            // Tokens that did not contend score less. With no contender above the limit, going further down
+            // would find nothing.
             if (score_ >= least || row_.lacks_blocks()) return best_;
             least = steps <= kMostSteps ? std::max(score_, least - kStep) : score_;
         }

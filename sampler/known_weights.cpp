@@ -68,7 +68,7 @@ std::optional<double> WeighBefore(const WeighedRow& of, const Weights& weights, 
         const std::size_t some = std::min<std::size_t>(64, of.row.blocks - first);
         return ReachedBits(of.block_max.data() + first, some, floors.as_large);
     };
-    // All of it first: weighing is dear.
+    // All blocks are checked first, because weighing is expensive.
     for (std::uint32_t first = 0; first < of.row.blocks; first += 64) {
         if ((reached_from(first) & ~lean.there[first / 64]) != 0) return std::nullopt;
     }
@@ -241,7 +241,7 @@ LeftWeights WeighLeft(const WeighedRow& of, const Candidate& place, std::span<co
         [](std::uint32_t, std::size_t, std::uint64_t) {});
     LeftWeights left;
     left.highest = std::max(highest, static_cast<double>(hn::GetLane(hn::MaxOfLanes(d, most))));
-    // What was taken may be all that float reaches.
+    // The taken tokens may be the only ones within float's reach.
     if (!can_be_weighed(left.highest, of.scale)) return {};
     const Weights weights(left.highest, of.scale);
     const PlaceFloors floors(place);

@@ -1,4 +1,4 @@
-// Where the blocks are of a row that is there in part, and which of them were asked for in vain.
+// Where the blocks of a partial row are, and which absent ones were asked for.
 #pragma once
 
 #include <algorithm>
@@ -20,8 +20,8 @@ struct LeanBlocks {
     std::span<float> block_max;        // the workspace's, of the row's blocks
     float largest = 0.0F;              // of the row, as far as the maxima are of it
     bool sound = true;                 // no entry is NaN or +inf
-    // All that is known of the row without its blocks is of what the request's mask allows. Of some ranks
-    // that may be, and not of others: then the two below differ.
+    // Maxima, sums and spread describe what the request's mask allows. This may hold for some ranks and not
+    // for others: then the two below differ.
     bool masked = false;
     bool masked_in_part = false;
     // Of the row as the maxima are, from `largest` down; its weights are at `spread_at`.
@@ -56,23 +56,23 @@ struct LeanBlocks {
     // Only to be fetched into the cache.
     const std::byte* ahead(std::uint32_t b) const { return is_there(b) ? at[b] : nothing.data(); }
 
-    // What cannot tell how many blocks it needs before it has read them asks for so many at a time: a try
-    // costs more than a few blocks do. And for the more, the more often it asked, so that a row of which it
-    // needs everything is there after few tries.
+    // A search that cannot tell how many blocks it needs before it has read them asks for this many at a
+    // time, because a further try costs more than a few blocks. It asks for more the more often it has asked,
+    // so that a row of which it needs everything is there after few tries.
     std::uint32_t most_asked_at_once() const { return std::max(32U, 2 * asked_before); }
 
     // False: not at that scale.
     bool know_weights(double scale);
 
-    // Of a token whose block is not there, if it is one of those that race best.
+    // Of a token whose block is absent, if it is among the race's best.
     std::optional<float> logit_sent(std::uint32_t token) const;
     // All of them, if what stands before some was summed at this scale, of all the row.
     std::span<const proto::Racer> racers_at(double scale) const;
 
-    // As if nothing were known of the row but the blocks that are there: every other one may be asked for.
+    // Forgets all that is known of the row but the blocks that are there: every other one may be asked for.
     void forget_told();
 
-    // As if nothing had been asked for.
+    // Forgets which blocks were asked for.
     void forget_asked() {
         std::fill(missing.begin(), missing.end(), 0);
         asked = 0;

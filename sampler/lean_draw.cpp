@@ -5,10 +5,7 @@
 #include <cmath>
 #include <limits>
 
-#include "proto/plain_draw.h"
 #include "sampler/lean_row.h"
-#include "sampler/plan.h"
-#include "sampler/race_key.h"
 #include "sampler/slice_column.h"
 
 namespace croupier::sampler {
@@ -18,7 +15,7 @@ using proto::Racer;
 using proto::Racers;
 using proto::race::Draw;
 
-// The writer read the parameters by itself, perhaps while they were another request's.
+// The writer read the parameters on its own, perhaps while they were another request's.
 bool is_of(const Draw& draw, const proto::race::Key& key, float temperature) {
     return draw.key == key && draw.temperature == temperature;
 }
@@ -30,7 +27,7 @@ bool is_within(const Racers& racers, const SliceColumn& slice) {
     });
 }
 
-// What a rank's writer tells of its race; a winner alone, if no more.
+// What a rank's writer says about its race: its racers, or the winner alone.
 std::optional<Racers> racers_of(const LeanColumn& lean, const SliceColumn& slice) {
     constexpr float kUnknown = std::numeric_limits<float>::quiet_NaN();
     Racers racers{};
@@ -44,7 +41,7 @@ std::optional<Racers> racers_of(const LeanColumn& lean, const SliceColumn& slice
     return !racers.all().empty() && is_within(racers, slice) ? std::optional(racers) : std::nullopt;
 }
 
-// Whoever has no room among the best is one of the others.
+// Racers for which there is no room among the best count towards the rival's score.
 Racers joined(const Racers& a, const Racers& b) {
     std::array<Racer, std::size_t{2} * proto::kMostRacers> all;
     const auto of_a = a.all();
@@ -61,30 +58,27 @@ Racers joined(const Racers& a, const Racers& b) {
 
 }  // namespace
 
-std::optional<StandingRace> race_as_it_stands(const RowView& view, const proto::SamplingParams& params,
+std::optional<StandingRace> race_as_it_stands(const RowView& view, const request::Plan& plan,
                                               const Request& request) noexcept {
     if (!is_lean(view)) return std::nullopt;
-    const proto::race::Key key = race_key(params, request);
-    const float temperature = proto::race_temperature(params);
     std::optional<Racers> best;
     bool all_drew = true;
     each_slice(view, [&](const SliceColumn& slice, const Slice& of) {
         const LeanColumn& lean = *of.lean;
         all_drew = all_drew && lean.masked == !request.mask.empty();
         if (all_drew && lean.holds_nothing) return;
-        all_drew = all_drew && lean.draw && is_of(*lean.draw, key, temperature);
+        all_drew = all_drew && lean.draw && is_of(*lean.draw, plan.key, plan.temperature);
         const auto own = all_drew ? racers_of(lean, slice) : std::nullopt;
         all_drew = own.has_value();
         if (all_drew) best = best ? joined(*best, *own) : *own;
     });
-    return all_drew && best ? std::optional(StandingRace{*best, temperature}) : std::nullopt;
+    return all_drew && best ? std::optional(StandingRace{*best, plan.temperature}) : std::nullopt;
 }
 
-std::optional<std::uint32_t> drawn_token(const RowView& view, const proto::SamplingParams& params,
+std::optional<std::uint32_t> drawn_token(const RowView& view, const request::Plan& plan,
                                          const Request& request) noexcept {
-    const bool plain = proto::draws_plainly(params, rules_of(params, request), view.vocab);
-    if (!plain || request.wants_support) return std::nullopt;
-    const auto race = race_as_it_stands(view, params, request);
+    if (!plan.draws_plainly) return std::nullopt;
+    const auto race = race_as_it_stands(view, plan, request);
     return race ? std::optional(race->racers.best[0].token) : std::nullopt;
 }
 

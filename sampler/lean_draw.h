@@ -1,29 +1,29 @@
-// What the writers that sent a part of a row say of the race among all of it.
+// What the writers of a partial row say about the race among all of its tokens.
 #pragma once
 
 #include <cstdint>
 #include <optional>
 
 #include "proto/racers.h"
-#include "proto/sampling.h"
+#include "request/plan.h"
 #include "sampler/request.h"
 #include "sampler/row_view.h"
 
 namespace croupier::sampler {
 
-// A request's race as it is before any adjustment: the best among all tokens as the row has them, each with
-// its logit if its writer told it, else NaN; and the temperature it was run at.
+// A request's race before any adjustment: the best of all tokens as the row has them, each with its logit, or
+// NaN if its writer did not tell it; and the race's temperature.
 struct StandingRace {
     proto::Racers racers;
     float temperature;
 };
-// Nothing: some writer drew none, or in another race.
-std::optional<StandingRace> race_as_it_stands(const RowView& view, const proto::SamplingParams& params,
+// Nothing if a writer drew no winner, or drew it in another race.
+std::optional<StandingRace> race_as_it_stands(const RowView& view, const request::Plan& plan,
                                               const Request& request) noexcept;
 
-// The token that decide() finds in the whole row. Nothing: a writer drew none, or not by what the request
-// asks for, or the request asks for more. Of a request and a view that were checked.
-std::optional<std::uint32_t> drawn_token(const RowView& view, const proto::SamplingParams& params,
+// The token that decide() would find in the whole row. Nothing if a writer drew none, or drew in another
+// race, or if the request asks for more than a plain draw. The request and the view must have been checked.
+std::optional<std::uint32_t> drawn_token(const RowView& view, const request::Plan& plan,
                                          const Request& request) noexcept;
 
 }  // namespace croupier::sampler

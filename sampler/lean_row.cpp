@@ -23,7 +23,7 @@ std::uint32_t block_after(std::uint32_t id) {
     return (id + kBlock - 1) / kBlock;
 }
 
-// By proto::kWeighsBlocks, rounded down.
+// By proto::Sent::weighed_blocks, rounded down.
 const std::array<float, 256> kLeastWeights = [] {
     std::array<float, 256> weights{};
     for (std::size_t code = 0; code < weights.size(); ++code) {
@@ -91,7 +91,7 @@ class LeanLayer {
 
     void find_blocks(const SliceColumn& slice, const LeanColumn& lean) {
         const std::uint32_t first = slice.first_id() / kBlock;
-        // What the ranks before it have of its first block stands in its part by now.
+        // The earlier ranks' part of its first block is in place by now.
         const bool joins = slice.first_id() % kBlock != 0;
         const bool others_sent = !joins || remove(first);
         find_sent(slice, lean);
@@ -256,7 +256,7 @@ const std::byte* LeanBlocks::ask_for(std::uint32_t block) {
     return nothing.data();
 }
 
-// Of a block that several ranks share nothing is known but its largest entry.
+// Of a block that several ranks share, only the largest entry is known.
 bool LeanBlocks::know_weights(double scale) {
     if (!(weighed_at > 0.0) || weighed_at != scale) return false;
     if (knows_weights) return true;
@@ -291,7 +291,7 @@ std::optional<float> LeanBlocks::logit_sent(std::uint32_t token) const {
     return std::nullopt;
 }
 
-// Of several ranks, nobody has summed what of the others' stands before it.
+// With several ranks, no writer has summed the other ranks' tokens before it.
 std::span<const proto::Racer> LeanBlocks::racers_at(double scale) const {
     if (slices.size() != 1) return {};
     const LeanColumn& first = *slices.front().lean;

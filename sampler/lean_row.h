@@ -1,4 +1,4 @@
-// A row that is there in part: its blocks' largest entries, some blocks, and sums.
+// A partial row: its blocks' largest entries, some blocks, and sums.
 #pragma once
 
 #include "sampler/blocked_row.h"
@@ -12,7 +12,7 @@ inline bool is_lean(const RowView& view) {
     return !view.slices.empty() && view.slices.front().lean != nullptr;
 }
 
-// lay_in_blocks() of a lean view. The workspace knows then what the row weighs, as far as the writers say.
+// lay_in_blocks() for a lean view. The workspace then knows what the row weighs, as far as the writers say.
 BlockedRow lay_lean(const RowView& view, Workspace& workspace) noexcept;
 
 }  // namespace croupier::sampler

@@ -68,7 +68,8 @@ float row_logprobs(const proto::SamplingParams& params, const Candidate& drawn, 
         const auto some = workspace.candidates.first(found);
         found = std::min(found, static_cast<std::uint32_t>(pruning.top_k));
         std::partial_sort(some.begin(), some.begin() + found, some.end(), canonically_before);
-        // Of what the mask allows; without one the blocks' maxima tell, whether they are there or not.
+        // Of the tokens that the mask allows; without a mask the blocks' maxima tell it, whether the blocks
+        // are there or not.
         if (found > 0 && !request.mask.empty()) maximum = some.front().value;
     }
     const MassQuery all = {row, request.mask, maximum, scale};

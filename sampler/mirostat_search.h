@@ -1,4 +1,4 @@
-// What mirostat keeps of all tokens, where no filter stands before it: it is found among the best.
+// What mirostat keeps of all tokens if no filter stands before it: it is found among the best.
 #pragma once
 
 #include <optional>
@@ -27,7 +27,7 @@ class MirostatSearch {
           pruning_(pruning),
           workspace_(workspace) {}
 
-    // Weighed, the kept ones alone. Nothing: it has to be told from all tokens.
+    // The kept tokens, weighed. Nothing if that has to be told from all tokens.
     std::optional<Survivors> kept() {
         return params_.mirostat == 1 ? kept_by_estimate() : kept_by_surprise();
     }

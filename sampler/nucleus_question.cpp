@@ -1,4 +1,5 @@
-// Whether a top-p keeps the race's winner: by its own weight, by what is there of a row, or by all of it.
+// Whether a top-p keeps the race's winner: judged by the winner's own weight, by the blocks that are there,
+// or by the whole row.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -19,23 +20,24 @@ constexpr double kNothing = -std::numeric_limits<double>::infinity();
 constexpr double kEverything = std::numeric_limits<double>::infinity();
 constexpr std::uint32_t kAfterAll = std::numeric_limits<std::uint32_t>::max();
 
-// Where a row's sum is off by such a part of what the adjustments leave of it, more of its blocks would
-// seldom tell whom a top-p keeps: those who asked for some asked four to six times, and for all in the end.
+// If the row's sum is off by this part of what the adjustments leave of it, more of its blocks would seldom
+// settle which tokens a top-p keeps: decisions that asked for some asked four to six times, and for all in
+// the end.
 constexpr double kDoubtful = 0.05;
-// And by such a part, before all that stands before the winner is there.
+// The same while not all that stands before the winner is there.
 constexpr double kHopeless = 0.5;
 
 }  // namespace
 
-// What a mask hides may stand so far above what it leaves that no sum of both tells anything of the latter.
+// What a mask hides may stand so far above what it leaves that a sum of both says nothing about the latter.
 bool WinnerQuestion::may_keep_by_own_weight() const {
     const LeanBlocks* lean = weighed_.row.lean;
     return filter_ == Step::top_p && lowers_ && lean != nullptr && lean->knows_under(weighed_.mask) &&
            weighed_.reference != kNothing && can_be_weighed(weighed_.reference, weighed_.scale);
 }
 
-// The row weighs no less than what stands above the winner and the winner itself. What is lowered stood above
-// it where it still does: the row as it was written has no less there.
+// The row weighs at least as much as the winner and what stands above it. A lowered token that still stands
+// above the winner stood there before: the row as it was written has no less above it.
 bool WinnerQuestion::keeps_by_own_weight(const Candidate& winner) {
     const auto row_has_above = row_above(winner).all;
     if (!row_has_above) return false;
@@ -46,11 +48,11 @@ bool WinnerQuestion::keeps_by_own_weight(const Candidate& winner) {
     return above * (1.0 - share) < share * weight(winner.value);
 }
 
-// Where the entries above all that are not there have the share already, none of the others is kept: no
-// winner among them needs to be asked about. It costs a sum, and few races need it. What ends above where it
-// stood, the race has looked for among them.
-bool WinnerQuestion::shuts_out_absent() {
-    if (filter_ != Step::top_p || !total_is_given() || !lowers_ || is_shut_) return false;
+// If the entries above all absent ones have the share already, none of the absent ones is kept: no winner
+// among them needs to be asked about. It costs a sum, and few races need it. Tokens that end above where they
+// stood are listed by the race, wherever they are.
+bool WinnerQuestion::exclude_absent() {
+    if (filter_ != Step::top_p || !total_is_given() || !lowers_ || excludes_absent_) return false;
     const float from = weighed_.row.lean->there_from();
     const Candidate behind = {from, kAfterAll};
     constexpr std::uint32_t kMostBlocks = 256;  // of more the sum costs as much as what it saves
@@ -60,17 +62,17 @@ bool WinnerQuestion::shuts_out_absent() {
     if (mass_before(behind, kEverything).low < params_.top_p * total().high) return false;
     end_ = behind;
     values_.floor = from;
-    is_shut_ = true;
+    excludes_absent_ = true;
     return true;
 }
 
-// Whether the adjustments have taken so much of the row's weight that what its sum is off is such a share of
-// the rest, about. Of the unread nobody knows that they take anything.
+// Whether the adjustments have taken so much of the row's weight that its sum's error is about this share of
+// the rest. Unread tokens are not known to take anything.
 bool WinnerQuestion::has_left_little(double share) const {
     return (raw_total_ + changed_.change()) * share <= raw_total_ * raw_error_;
 }
 
-// A winner that its own weight does not keep is asked about again.
+// Kept, because a winner that its own weight does not keep is asked about again.
 const WinnerQuestion::RowAbove& WinnerQuestion::row_above(const Candidate& winner) {
     const bool is_known =
         row_above_ && row_above_->whom.token == winner.token && row_above_->whom.value == winner.value;
@@ -80,10 +82,10 @@ const WinnerQuestion::RowAbove& WinnerQuestion::row_above(const Candidate& winne
     return row_above_.emplace(above);
 }
 
-// By what stands before the race's best tokens, as the row's writer summed it in the units of its largest
-// entry. Of a winner that was lowered, by its neighbours among them.
-WinnerQuestion::Between WinnerQuestion::sent_above(const Candidate& winner) const {
-    Between above{0.0, kEverything};
+// From what stands before the race's best tokens, as the row's writer summed it in units of its largest
+// entry. For a winner that was lowered, from its neighbours among them.
+WinnerQuestion::Interval WinnerQuestion::sent_above(const Candidate& winner) const {
+    Interval above{0.0, kEverything};
     if (!weighed_.row.lean->knows_under(weighed_.mask)) return above;
     for (const proto::Racer& each : weighed_.row.lean->racers_at(weighed_.scale)) {
         if (!(each.before >= 0.0F && std::isfinite(each.before))) continue;
@@ -95,46 +97,47 @@ WinnerQuestion::Between WinnerQuestion::sent_above(const Candidate& winner) cons
     return above;
 }
 
-// By the blocks that are there, and the largest entries of the others.
-WinnerQuestion::Between WinnerQuestion::known_above(const Candidate& winner) const {
+// From the blocks that are there, and the largest entries of the others.
+WinnerQuestion::Interval WinnerQuestion::known_above(const Candidate& winner) const {
     const KnownWeights known = weigh_known(weighed_, winner);
     return {known.before, raw_total_ * (1.0 + raw_error_) - known.behind * (1.0 - kWeightError)};
 }
 
-// What stands before the winner. Of the unread, each may have stood there and have fallen behind it.
-WinnerQuestion::Between WinnerQuestion::before_with_unread(const Between& row_has_above,
-                                                           const Candidate& winner) const {
+// What stands before the winner. Each unread token may have stood there and have fallen behind it.
+WinnerQuestion::Interval WinnerQuestion::before_with_unread(const Interval& row_has_above,
+                                                            const Candidate& winner) const {
     return {with_change(row_has_above.low, winner, kEverything).low - changed_.unread_standing(),
             with_change(row_has_above.high, winner, kEverything).high};
 }
 
-// What is known of a row that is there in part is most often enough. Where it is not, all is asked for that
-// the next try can need.
+// What is known of a partial row is usually enough. Where it is not, everything that the next try can need is
+// asked for.
 Verdict WinnerQuestion::ask_top_p_of_lean(const Candidate& winner) {
     sum_row();
     const RowAbove& above = row_above(winner);
     if (above.all) return ask_with_all_above(winner, above);
-    const auto judge = [&](const Between& row_has_above) {
+    const auto judge = [&](const Interval& row_has_above) {
         return judge_top_p(before_with_unread(row_has_above, winner), total(), winner);
     };
     Verdict verdict = judge(above.sent);
     if (verdict == Verdict::open) verdict = judge(known_above(winner));
-    // To look at what each block weighs costs as much again, and few need it.
+    // Looking at what each block weighs costs as much again, and few decisions need it.
     if (verdict == Verdict::open && weighed_.row.lean->know_weights(weighed_.scale))
         verdict = judge(known_above(winner));
     if (verdict != Verdict::open) return verdict;
     if (has_left_little(kHopeless)) return ask_for_all();
     ask_for_before(weighed_, winner);
-    // How much the next try leaves room for, nobody knows yet.
+    // How wide the next try's interval will be is not known yet.
     constexpr double kPart = 0.04;
     if (changed_.left_unread()) changed_.ask_for_unread(kPart * total().high);
     return verdict;
 }
 
-// Of most that are left open by what the unread can take away, less than they weigh at most is enough.
+// Most questions that unread tokens leave open are settled by a bound of what they can lose, which is less
+// than all of their weight.
 Verdict WinnerQuestion::ask_with_all_above(const Candidate& winner, const RowAbove& above) {
-    Between before = with_change(*above.all, winner, kEverything);
-    // What is not there stands behind the winner, but where only its writer has summed what stands before.
+    Interval before = with_change(*above.all, winner, kEverything);
+    // Absent tokens stand behind the winner, unless only its writer has summed what stands before.
     if (above.is_sent()) before.low -= changed_.unread_standing();
     Verdict verdict = judge_top_p(before, total(), winner);
     if (verdict == Verdict::open && changed_.left_unread()) {
@@ -147,7 +150,7 @@ Verdict WinnerQuestion::ask_with_all_above(const Candidate& winner, const RowAbo
         if (verdict == Verdict::open) verdict = judge_top_p_exactly(winner);
     }
     if (verdict != Verdict::open) return verdict;
-    // On behalf of one who leads while others were asked for, only where the sum tells nobody.
+    // For a leader that is asked about while other blocks are missing, only if the sum decides nothing.
     if (has_left_little(weighed_.row.lacks_blocks() ? kHopeless : kDoubtful)) return ask_for_all();
     if (changed_.left_unread()) {
         ask_for_changed(before);
@@ -157,9 +160,10 @@ Verdict WinnerQuestion::ask_with_all_above(const Candidate& winner, const RowAbo
     return verdict;
 }
 
-// All that stands before the winner is there, and what changed and is not stands behind it: in double,
-// nothing is left uncertain but what the row's own weight is off and what the unread weigh. Else one of some
-// thousand decisions would ask for its whole row, and a step of many columns is as late as the one that does.
+// All that stands before the winner is there, and changed tokens in absent blocks stand behind it. In double,
+// only the error of the row's own weight and the unread tokens' weight are left uncertain. Without this, one
+// of some thousand decisions would ask for its whole row, and a step of many columns is as late as its latest
+// one.
 Verdict WinnerQuestion::judge_top_p_exactly(const Candidate& winner) {
     double before = weigh_before_exactly(weighed_, winner);
     double change = 0.0;
@@ -179,12 +183,12 @@ Verdict WinnerQuestion::judge_top_p_exactly(const Candidate& winner) {
                        {all - error - changed_.unread(), all + error}, winner);
 }
 
-// Where little is left of the row's weight, its sum less what was taken says little of the rest. What is
-// there of the rest is added up without what was taken, and each other block has its largest entry at most.
-// What stands before the winner is there.
+// If little of the row's weight is left, its sum less what was taken says little about the rest. The blocks
+// that are there are then added up without the taken tokens, and each absent block counts with at most its
+// largest entry. All that stands before the winner is there.
 Verdict WinnerQuestion::judge_by_what_is_left(const Candidate& winner) {
     constexpr double kNats = 20.0;  // what is farther below the winner adds next to nothing
-    // Below that a sum tells more than what is there of the row, and is made already.
+    // Below this share the sum, which exists already, tells more than the blocks that are there.
     constexpr double kTold = 1e-3;
     if (!has_left_little(kTold)) return Verdict::open;
     const double floor = winner.value - kNats / weighed_.scale;
@@ -218,26 +222,26 @@ Verdict WinnerQuestion::judge_by_what_is_left(const Candidate& winner) {
                        winner);
 }
 
-// No part of it would tell more than all.
+// Asks for the whole row: no part of it would settle the question.
 Verdict WinnerQuestion::ask_for_all() {
     weighed_.row.ask_for_absent();
     return Verdict::open;
 }
 
-Verdict WinnerQuestion::judge_top_p(const Between& before, const Between& all, const Candidate& winner) {
+Verdict WinnerQuestion::judge_top_p(const Interval& before, const Interval& all, const Candidate& winner) {
     if (before.high < params_.top_p * all.low) return Verdict::kept;
-    // Written so that of NaN nothing follows.
+    // Written so that NaN leaves the question open.
     if (!(before.low >= params_.top_p * all.high)) return Verdict::open;
     end_ = winner;
     values_.floor = float_below(winner.value);
     return Verdict::gone;
 }
 
-// Most winners have so little above them that what was read of the row on the way outweighs it.
+// Most winners have so little above them that what was already read outweighs it.
 Verdict WinnerQuestion::ask_top_p(const Candidate& winner) {
     if (total_is_given()) return ask_top_p_of_lean(winner);
     const WeightBefore found = weight_before_and_least(weighed_, winner);
-    const Between before = with_change(found.before, winner, kEverything);
+    const Interval before = with_change(found.before, winner, kEverything);
     const double least = found.least_total * (1.0 - kWeightError - kExactError) + changed_.change() -
                          changed_.moved() * kChangedError - changed_.unread();
     if (before.high < params_.top_p * least) return Verdict::kept;
@@ -248,10 +252,10 @@ Verdict WinnerQuestion::ask_top_p(const Candidate& winner) {
     return verdict;
 }
 
-// What was not read of the changed tokens may be all that leaves the question open. Then it is what the next
-// try needs, and there is one, for what was asked for makes this one void: so much of it that the rest
-// decides neither way.
-void WinnerQuestion::ask_for_changed(const Between& before) {
+// Unread changed tokens may be all that leaves the question open. Then the next try needs them, and there
+// will be one, because blocks that were asked for void this one. Asks for enough of them that the rest cannot
+// change the verdict.
+void WinnerQuestion::ask_for_changed(const Interval& before) {
     constexpr double kLeastPart = 1e-3;
     if (!changed_.left_unread()) return;
     const double unread = changed_.unread();

@@ -29,7 +29,8 @@ NucleusSearch::Listed NucleusSearch::list(float floor, const WinnerQuestion& row
 // The best tokens, as many as surely have the share. Of a row that is there in part, what is there first.
 std::optional<std::uint32_t> NucleusSearch::list_share(const WinnerQuestion& row) {
     constexpr std::uint32_t kFirstBlocks = 32;
-    // So many that have so little of it are followed by far more: a longer list would cost as much in vain.
+    // If so many tokens have so little of the mass, far more follow: a longer list would cost as much in
+    // vain.
     constexpr std::uint32_t kFewListed = 256;
     constexpr double kSomeShare = 0.75;
     constexpr double kRounding = 1e-6;

@@ -1,4 +1,4 @@
-// What a top-p keeps of all tokens, where it is the first filter: listed, for what comes behind it.
+// What a top-p keeps of all tokens if it is the first filter: listed, for the filters behind it.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,7 @@ class NucleusSearch {
           pruning_(pruning),
           workspace_(workspace) {}
 
-    // Weighed, the kept ones alone. Nothing: it has to be told from all tokens.
+    // The kept tokens, weighed. Nothing if that has to be told from all tokens.
     std::optional<Survivors> kept();
 
   private:

@@ -138,7 +138,7 @@ std::optional<Candidate> ProposalDraw::draw(const proto::SamplingParams& params,
                                             double scale) {
     if (!prepare(request, scale) || row_.lacks_blocks()) return std::nullopt;
     Answer& answer = workspace_.answer_space;
-    answer.path = Path::proposals;
+    answer.path = DecisionPath::proposals;
     // Where one's token is not there, those that may be made after it are asked for too.
     const std::uint32_t asked_before = row_.asked();
     for (std::uint32_t n = 0; n < kMostProposals && !row_.asked_enough(asked_before); ++n) {

@@ -27,7 +27,7 @@ class ProposalDraw {
     ProposalDraw(const BlockedRow& row, const Adjuster& adjust, Adjustments on, Workspace& workspace)
         : row_(row), adjust_(adjust), on_(on), workspace_(workspace) {}
 
-    // Nothing: all proposals were rejected, or the row does not let one be made.
+    // Nothing if all proposals were rejected, or if the row does not allow one.
     std::optional<Candidate> draw(const proto::SamplingParams& params, const Request& request, double scale);
 
   private:

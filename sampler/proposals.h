@@ -24,7 +24,7 @@ constexpr double kHeadReaches[] = {8.0, 6.0, 5.0, 4.0, 3.0, 2.0, 1.0};
 // A row of real logits needs 1 to 30 proposals. One that all of these miss has its best tokens forbidden.
 constexpr std::uint32_t kMostProposals = 1024;
 
-// So few allowed tokens are weighed one by one: most proposals would miss them.
+// Up to this many allowed tokens are weighed one by one: most proposals would miss them.
 constexpr std::uint32_t kFewAllowed = 1024;
 
 // The lowest maximum of a block that still belongs to the head.
@@ -47,7 +47,7 @@ struct MassBound {
     }
 
     Mass of(float value) const {
-        // A summary that lies may leave a value above the reference, or a NaN: they count as something, once.
+        // A wrong summary may leave a value above the reference, or a NaN: they count as something, once.
         const float bits = std::min(std::max(kLeastBits, (value - reference) * slope), 0.0F);
         const auto code = static_cast<std::int32_t>((bits + kBias) * kMantissa);
         return mass_of_weight(static_cast<double>(std::bit_cast<float>(code)));

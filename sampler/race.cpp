@@ -10,7 +10,7 @@ namespace croupier::sampler {
 
 using proto::race::constants::kLeastScore;
 
-// Whether none of the others can gain on those that stand best.
+// Whether no other token can overtake the racers that stand best.
 bool Race::foresees() const {
     return standing_ && standing_->temperature == temperature_ && adjust_.lowers_only(on_) &&
            !adjust_.has_raising_bias();
@@ -51,7 +51,8 @@ std::span<std::uint32_t> Race::list_waiting(std::span<const float> bounds) const
         list_reaching(bounds, score_ - margin_, workspace_.reached_blocks));
 }
 
-// Most that wait after one block was opened do no more after the best few: those go last, and are so many.
+// Of the blocks that wait after the first one was opened, most cannot win once the best few have run. Puts
+// the best few last and returns how many they are.
 std::size_t Race::set_best_apart(std::span<std::uint32_t> waiting, std::span<const float> bounds) {
     constexpr std::uint32_t kBest = 12;
     const float floor = floor_for_blocks(bounds, kBest);

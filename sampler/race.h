@@ -1,5 +1,5 @@
-// The race among the tokens that some question leaves (docs/semantics.md): blocks are opened best bound
-// first, until no bound beats the best score found.
+// The race among the tokens that may win (docs/semantics.md): blocks are opened in the order of their bounds,
+// until no bound beats the best score found.
 #pragma once
 
 #include <algorithm>
@@ -40,14 +40,14 @@ class Race {
         if (prepared.key == key && prepared.ln_first.size() == row.blocks) ln_first_ = prepared.ln_first;
     }
 
-    // The winner, where those that stand best have it among them for sure. Nothing: the race has to be run.
+    // The winner, if it is certain to be among the racers that stand best. Nothing if the race has to be run.
     template <class Eligible>
     std::optional<Candidate> foreseen(double temperature, Eligible eligible) {
         begin_among(temperature);
         if (!foresees()) return std::nullopt;
         const proto::Racers& standing = standing_->racers;
         for (const proto::Racer& each : standing.all()) {
-            // What lowers tokens, and raises none, leaves the others no more than this one had.
+            // Adjustments that only lower tokens leave the others with at most this score.
             if (found_ && each.score < score_) break;
             const auto raw = logit_of(each);
             if (!raw) return std::nullopt;
@@ -60,11 +60,11 @@ class Race {
         return found_ ? std::optional(best_) : std::nullopt;
     }
 
-    // Nothing: no eligible token is above -inf. Asked of a token at a time, seldom of one that does not win:
-    // eligible(candidate), true only within `values`.
+    // Nothing if no eligible token is above -inf. eligible(candidate) is called for one token at a time,
+    // seldom for one that does not win; it may be true only within `values`.
     template <class Eligible>
     std::optional<Candidate> winner(double temperature, const BoundedValues& values, Eligible eligible) {
-        // Who asks for a margin has to see the others.
+        // With a margin, the scores of the others have to be seen.
         const auto ahead = margin_ > 0.0F ? std::nullopt : foreseen(temperature, eligible);
         if (ahead) return ahead;
         begin(temperature);
@@ -77,8 +77,8 @@ class Race {
         return found_ ? std::optional(best_) : std::nullopt;
     }
 
-    // The same of all tokens, where no other comes within `margin` of the winner's score. Nothing: one does,
-    // or none is above -inf.
+    // The winner among all tokens if no other comes within `margin` of its score. Nothing if one does, or if
+    // none is above -inf.
     std::optional<Candidate> clear_winner(double temperature, float margin) {
         margin_ = margin;
         rival_ = proto::race::constants::kLeastScore;
@@ -122,7 +122,7 @@ class Race {
     bool may_win(std::uint32_t token, double logit) const;
     float score_of(std::uint32_t token, double logit) const;
 
-    // `settle_all`: what was opened may have left members whose scores nobody knows yet.
+    // `settle_all`: opened blocks may have members whose scores are not known yet.
     template <class Open, class Settle>
     void run_blocks(std::span<const float> maxima, const BoundedValues& values, Open open_one,
                     Settle settle_all) {
@@ -135,11 +135,10 @@ class Race {
         std::span<std::uint32_t> waiting = list_waiting(bounds);
         const auto run = [&](std::span<std::uint32_t> some) {
             order_by_bound(some, bounds);
-            // One that is not there holds nothing, so that the others go on to tell which are needed beside
-            // it.
+            // An absent block counts as empty, so that the others show which blocks are needed beside it.
             while (!some.empty() && !row_.asked_enough(asked_before)) {
                 const std::uint32_t block = take_best(some, bounds);
-                // What is asked for should not be more than the best score of those that are there leaves.
+                // Blocks that the best score found so far rules out should not be asked for.
                 if (!row_.is_there(block)) settle_all();
                 if (bounds[block] < score_ - margin_) break;
                 open_one(block);
@@ -170,7 +169,7 @@ class Race {
         if (entered_ >= kSettledAtOnce) settle(eligible);
     }
 
-    // The block's members that are reached, as they are adjusted: of the values that were opened.
+    // The adjusted members of the block that are reached: of the values that were opened.
     template <class Visit>
     void each_member(std::uint32_t block, std::uint64_t reached, Visit visit) {
         for (; reached != 0; reached &= reached - 1) {
@@ -266,7 +265,7 @@ class Race {
     std::optional<std::span<const Candidate>>
         lifts_;  // what ends above where it stood, once it was looked for
     OpenedBlock opened_;
-    // Who runs, and has not arrived yet.
+    // Tokens that run and have not arrived yet.
     std::array<std::uint32_t, kMostEntered> tokens_;
     std::array<double, kMostEntered> values_;
     std::array<float, kMostEntered> ln_arrivals_;

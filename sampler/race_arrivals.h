@@ -11,12 +11,12 @@
 
 namespace croupier::sampler {
 
-// The logarithms of the blocks' first arrivals, by block. They need no logits: whoever waits for those may
-// make them before.
+// The logarithms of the blocks' first arrivals, by block. They need no logits, so that they can be made
+// before the row arrives.
 void make_first_arrivals(const proto::race::Key& key, std::span<float> ln_first) noexcept;
 
-// What no member's score exceeds, by block: of members of at most `ceiling`, in blocks that reach `floor`;
-// -inf for the others. Returns the largest.
+// An upper bound of the members' scores, by block: of members of at most `ceiling`, in blocks that reach
+// `floor`; -inf for other blocks. Returns the largest.
 struct BoundedValues {
     float floor;
     float ceiling;

@@ -1,4 +1,4 @@
-// What can be wrong with a request, found before any of it is used.
+// Checks a request before any of it is used.
 #pragma once
 
 #include "proto/sampling.h"

@@ -65,7 +65,7 @@ void RowClasses::list_counted() {
         if (adjusted == static_cast<double>(raw)) return;
         std::uint16_t code = 0;
         std::memcpy(&code, row_.element(token), sizeof(code));
-        // A row that somebody rewrites meanwhile may hold another value now than was counted.
+        // A row that is overwritten during the decision may hold another value now than was counted.
         std::uint32_t& count = counts[class_code(code)];
         count -= count > 0 ? 1 : 0;
         workspace_.candidates[changed_++] = {adjusted, token};

@@ -25,7 +25,7 @@ constexpr double kWeightError = 1e-5;
 // chunk and the row, 7e-7 together; and 28 additions and products one after the other, 1.7e-6.
 constexpr double kSentWeightError = 5e-6;
 
-// Whether a raw log-prob with a total of that error, rounded to float, may stand for another's.
+// Whether a raw log-prob computed from a total with that error may stand for another, both rounded to float.
 inline bool logprobs_agree(float a, float b) {
     if (std::isnan(a) || std::isnan(b)) return std::isnan(a) && std::isnan(b);
     if (a == b) return true;

@@ -26,8 +26,8 @@ RowFault judge_scan(proto::Dtype dtype, std::uint32_t largest_code,
 RowFault judge_block_maxima(std::span<const float> block_max) noexcept;
 
 float largest_of(std::span<const float> values) noexcept;
-// Of a row whose maxima these are, under a mask those of what it leaves: of one that is there in part it is
-// known, if its writers knew of the mask.
+// The largest of these block maxima, or under a mask the largest entry that the mask leaves: of a partial row
+// it is known if the writers knew of the mask.
 float largest_entry(const BlockedRow& row, std::span<const std::uint32_t> mask,
                     std::span<const float> block_max) noexcept;
 // Of those whose bits are not set; -inf: of none.

@@ -44,13 +44,13 @@ struct LeanColumn {
     double weight_at_scale = 0.0;
     double scale = 0.0;
     // Of each block at least, each exp(x * scale), in units of its largest entry's weight
-    // (proto::kWeighsBlocks); null: it is not known. Believed as the maxima are.
+    // (proto::Sent::weighed_blocks); null: it is not known. Believed as the maxima are.
     const std::uint8_t* block_weights = nullptr;
     // Of the rank's entries, at `scale`; its float sums are off by kMomentError and kWeightError of
     // themselves at most (sampler/row_sums.h). Of a rank with NaN or +inf it has no tokens.
     std::optional<proto::RowSpread> spread;
-    // The winner among the rank's ids as the entries stand, and what the others score at most, believed as
-    // the maxima are; then no entry is NaN or +inf. Of which race it says itself.
+    // The winner among the rank's ids as the entries stand, and an upper bound of the others' scores,
+    // believed as the maxima are; then no entry is NaN or +inf. It says itself which race it belongs to.
     std::optional<proto::race::Draw> draw;
     // With a draw: its race's best, believed likewise. What stands before them is summed at `scale`, as the
     // rank's weight is.
@@ -68,8 +68,8 @@ struct Slice {
     const std::uint32_t* blocks = nullptr;
     const std::uint32_t* places = nullptr;
     TileSummaries summaries = {};
-    // Not null: what stands in the slice is what this says, and no more. All slices of a view have one, or
-    // none; tiles are of 64 then.
+    // Not null: the slice holds only what this says. Either all slices of a view have one or none has; tiles
+    // are of 64 then.
     const LeanColumn* lean = nullptr;
 };
 

@@ -83,7 +83,7 @@ void SequenceState::truncate(std::size_t length) {
     } else if (length >= prompt_length_) {
         while (length_ > length) remove_last();
     } else if (length < length_) {
-        // Nothing tells how often a token stands in the prompt.
+        // How often a token stands in the prompt is not recorded.
         std::vector<std::uint32_t> kept(tokens_.begin(),
                                         tokens_.begin() + static_cast<std::ptrdiff_t>(length));
         clear();

@@ -58,10 +58,10 @@ class SequenceState {
 
     // Every token that DRY penalises, once, in no particular order; valid until the next call.
     std::span<const Repeat> repeats() { return dry_.repeats(tokens_); }
-    // Of those, this token's length; 0: it is none of them.
+    // The length of this token's repeat; 0 if it extends none.
     std::uint32_t repeat_length(std::uint32_t token) const { return dry_.length_of(token); }
 
-    // Whether it derives anything that a sampler without it would have to build from the log.
+    // Whether it holds anything that another sampler would have to derive from the log.
     bool derives() const { return counts_ || dry_.on(); }
     // All that it has allocated.
     std::size_t bytes() const;

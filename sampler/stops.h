@@ -1,4 +1,4 @@
-// What a decision says of its token: how it was chosen, and whether the sequence ends with it.
+// A decision's flags: how its token was chosen, and whether the sequence ends with it.
 #pragma once
 
 #include <cstdint>

@@ -23,11 +23,11 @@ constexpr std::uint32_t kAfterAll = std::numeric_limits<std::uint32_t>::max();
 
 // A threshold below it is reached by more tokens than a list is good for.
 constexpr double kLeastThreshold = 1e-4;
-// As parts of a row's weight: a share of a total of which more is unread asks for far more of the best than
-// it keeps; and where so little is left, few rows have a token that near to the share.
+// As parts of the row's weight. If more than the first is unread, a search for the share asks for far more of
+// the best tokens than it keeps; if only the second is left, few rows have a token that close to the share.
 constexpr double kMostUnreadOfShare = 0.02;
 constexpr double kLeftUnreadOfShare = 1e-3;
-// What weighs less moves no sum.
+// Smaller weights do not change a sum.
 constexpr float kLeastWeight = 1e-30F;
 
 }  // namespace
@@ -62,9 +62,9 @@ bool WinnerQuestion::begin() {
             return begin_sigma();
         case Step::typical_p:
         case Step::temperature:
-            return know_spread();
+            return compute_spread();
         default:
-            return know_total();
+            return compute_total();
     }
 }
 
@@ -87,13 +87,13 @@ Verdict WinnerQuestion::ask(const Candidate& winner) {
         case Step::typical_p:
             return ask_typical(winner);
         case Step::top_n_sigma:
-            return winner.value >= sure_ ? Verdict::kept : Verdict::open;
+            return winner.value >= keep_threshold_ ? Verdict::kept : Verdict::open;
         default:
             return Verdict::kept;
     }
 }
 
-// Whether sums between two bounds are good enough for the question.
+// Whether the filter's question can be judged by bounds of sums.
 bool WinnerQuestion::leaves_absent() const {
     return filter_ == Step::top_p || filter_ == Step::xtc || filter_ == Step::end;
 }
@@ -113,7 +113,7 @@ void WinnerQuestion::sum_row() {
     raw_total_ = total_weight(mass_of_row(), workspace_.weighed);
 }
 
-bool WinnerQuestion::know_total() {
+bool WinnerQuestion::compute_total() {
     sum_row();
     return total().low > 0.0;
 }
@@ -127,19 +127,19 @@ void WinnerQuestion::ask_for_closer_total() {
     ask_for_unread(unread_part() > kLeftUnreadOfShare ? kLeftUnreadOfShare : 0.0);
 }
 
-WinnerQuestion::Between WinnerQuestion::total() const {
+WinnerQuestion::Interval WinnerQuestion::total() const {
     const double total = raw_total_ + changed_.change();
     const double error = raw_total_ * raw_error_ + changed_.moved() * kChangedError + total * kExactError;
     return {total - error - changed_.unread(), total + error};
 }
 
-// A sum over the row as it was written, of the tokens before `place` in canonical order whose values are
-// below `below`, as it is with the changed tokens. Where one that was not read could stand before it, the sum
-// has asked for its block.
-WinnerQuestion::Between WinnerQuestion::with_change(double raw, const Candidate& place, double below) const {
+// Corrects a sum over the unadjusted row, of the tokens before `place` in canonical order whose values are
+// below `below`, for the changed tokens. If an unread one could stand before the place, the sum has asked for
+// its block.
+WinnerQuestion::Interval WinnerQuestion::with_change(double raw, const Candidate& place, double below) const {
     double change = 0.0;
     double moved = 0.0;
-    // Without a branch on what no processor could predict.
+    // Unpredictable, so without a branch.
     const auto counts = [&](double value, std::uint32_t token) {
         const bool above = (value > place.value) | ((value == place.value) & (token < place.token));
         return static_cast<double>(above & (value < below));
@@ -150,33 +150,33 @@ WinnerQuestion::Between WinnerQuestion::with_change(double raw, const Candidate&
         change += after - before;
         moved += after + before;
     }
-    // The reference's masses are whole numbers: what it adds up is off by a share of all there is.
+    // The reference adds up masses in whole numbers, which are off by a share of the total.
     const double error = raw * kWeightError + moved * kChangedError +
                          (raw + raw_total_ + changed_.moved() + 1.0) * kExactError;
     return {std::max(0.0, raw + change - error), std::max(0.0, raw + change + error)};
 }
 
-WinnerQuestion::Between WinnerQuestion::mass_before(const Candidate& place, double below) const {
+WinnerQuestion::Interval WinnerQuestion::mass_before(const Candidate& place, double below) const {
     return with_change(weight_before(weighed_, place, float_above(below)), place, below);
 }
 
-// Of a row that is there in part, by its writers: the blocks that are there tell more then.
+// Whether a partial row's total is given by its writers: then the blocks that are there add to it.
 bool WinnerQuestion::total_is_given() const {
     return weighed_.row.lean != nullptr && known_weight(mass_of_row(), workspace_.weighed);
 }
 
-// All that reach the threshold but the least likely of them are gone. Where it cannot tell, or would look far
-// below the threshold, what was not read of the changed tokens is what the next try needs.
+// Of the tokens that reach the threshold, all but the least likely are dropped. If unread changed tokens
+// leave this open, or the search would go far below the threshold, the next try needs them.
 bool WinnerQuestion::begin_xtc() {
     constexpr double kMostUnread = 0.1;
     if (params_.xtc_threshold < kLeastThreshold) return false;
-    if (know_total() && changed_.unread() <= kMostUnread * total().high && find_reaching()) return true;
+    if (compute_total() && changed_.unread() <= kMostUnread * total().high && find_reaching()) return true;
     ask_for_unread(0.0);
     return false;
 }
 
 bool WinnerQuestion::find_reaching() {
-    const Between limit = {params_.xtc_threshold * total().low, params_.xtc_threshold * total().high};
+    const Interval limit = {params_.xtc_threshold * total().low, params_.xtc_threshold * total().high};
     const double floor = value_of(limit.low * 0.99);
     const std::uint32_t count = search_.at_least(float_below(floor), on_).count;
     sort_canonically(workspace_, count);
@@ -190,7 +190,7 @@ bool WinnerQuestion::find_reaching() {
     return true;
 }
 
-// By weights alone, as Survivors::keep_min_p(): nothing is left open.
+// By weights alone, as Survivors::keep_min_p() does: nothing is left open.
 bool WinnerQuestion::begin_min_p() {
     const auto found = find_maximum();
     if (!found) return false;
@@ -199,7 +199,7 @@ bool WinnerQuestion::begin_min_p() {
     return true;
 }
 
-// Of all tokens, as their adjustments leave them.
+// The maximum of all adjusted tokens.
 std::optional<double> WinnerQuestion::find_maximum() {
     Pruning best;
     best.top_k = 1;
@@ -208,7 +208,7 @@ std::optional<double> WinnerQuestion::find_maximum() {
     return workspace_.candidates.front().value;
 }
 
-// The threshold is known between two values; what lies between them is not told apart.
+// The threshold is known to lie in an interval; values inside it are left open.
 bool WinnerQuestion::begin_sigma() {
     const auto found = find_maximum();
     if (!found) return false;
@@ -237,7 +237,7 @@ bool WinnerQuestion::begin_sigma() {
     const double most = std::sqrt(std::max(0.0, variance + error));
     const double slack = kExactError * (1.0 + std::abs(maximum));
     // The best is kept whatever sigma is.
-    sure_ = std::min(maximum, maximum - params_.top_n_sigma * least + slack);
+    keep_threshold_ = std::min(maximum, maximum - params_.top_n_sigma * least + slack);
     const double possible = maximum - params_.top_n_sigma * most - slack;
     end_ = {possible, kAfterAll};
     values_.floor = float_below(possible);
@@ -245,7 +245,7 @@ bool WinnerQuestion::begin_sigma() {
 }
 
 // |-ln p - H| is the distance of a token's exponent from the mean of all exponents, each by its weight.
-bool WinnerQuestion::know_spread() {
+bool WinnerQuestion::compute_spread() {
     const Spread spread = spread_of(weighed_);
     raw_total_ = spread.weight;
     tokens_ = spread.tokens;
@@ -263,7 +263,7 @@ bool WinnerQuestion::know_spread() {
         exponents -= times_exponent(each.raw_weight, each.raw);
         tokens_ -= each.adjusted == kNothing ? 1.0 : 0.0;
     }
-    const Between all = total();
+    const Interval all = total();
     if (!(all.low > 0.0)) return false;
     centre_ = exponents / (raw_total_ + changed_.change());
     const double sums = 2.0 * kWeightError * -spread.exponents + kChangedError * moved +
@@ -272,15 +272,15 @@ bool WinnerQuestion::know_spread() {
     return true;
 }
 
-WinnerQuestion::Between WinnerQuestion::entropy() const {
-    const Between all = total();
+WinnerQuestion::Interval WinnerQuestion::entropy() const {
+    const Interval all = total();
     return {log_positive(all.low) - centre_ - centre_error_,
             log_positive(all.high) - centre_ + centre_error_};
 }
 
-// Of distances that doubles round to the same, the larger value comes first. Below the centre that is the
-// order of the distances; above it is not, and what differs from the winner's value by so little is not told
-// apart. Of the row itself that is nothing but what lies next to zero: other floats lie farther apart.
+// If doubles round two distances to the same value, the larger logit comes first. Below the centre this is
+// the order of the distances; above it is not, and values that close to the winner's are left open. Among the
+// row's own values only those next to zero are that close: other floats lie farther apart.
 bool WinnerQuestion::ties_by_rounding(const Candidate& winner) const {
     constexpr double kRounding = 1e-13;
     const double most =
@@ -292,8 +292,8 @@ bool WinnerQuestion::ties_by_rounding(const Candidate& winner) const {
            });
 }
 
-// Its mirror image beyond the centre is known to within twice the centre's error: what lies there is not told
-// apart from it.
+// The winner's mirror image beyond the centre is known to within twice the centre's error: values in between
+// are left open.
 Verdict WinnerQuestion::ask_typical(const Candidate& winner) {
     const double own = exponent(winner.value);
     const double slack = 2.0 * centre_error_ + kExactError * (1.0 + std::abs(own));
@@ -302,23 +302,23 @@ Verdict WinnerQuestion::ask_typical(const Candidate& winner) {
     const double farther = value_at(mirror + slack);
     const Candidate from_nearer = {nearer, kAfterAll};
     const Candidate from_farther = {farther, kAfterAll};
-    Between closer{};
+    Interval closer{};
     if (own < centre_ - slack) {
         closer = mass_before(winner, nearer);
         closer.high += mass_before(from_nearer, farther).high;
     } else if (own > centre_ + slack && !ties_by_rounding(winner)) {
-        const Between equal = mass_before(winner, std::nextafter(winner.value, kEverything));
+        const Interval equal = mass_before(winner, std::nextafter(winner.value, kEverything));
         closer = mass_before(from_farther, winner.value);
         closer.low += equal.low;
         closer.high += equal.high + mass_before(from_nearer, farther).high;
     } else {
         return Verdict::open;
     }
-    const Between all = total();
+    const Interval all = total();
     if (closer.high <= params_.typical_p * all.low) return Verdict::kept;
     if (closer.low <= params_.typical_p * all.high) return Verdict::open;
-    // What is as far off is gone too: by its value on the same side, all that was counted being nearer; on
-    // the other as far as the mirror image is known.
+    // Tokens that are as far off are dropped too: on the same side by value, since everything counted is
+    // nearer; on the other side as far as the mirror image is known.
     if (own < centre_) {
         below_ = winner;
         if (farther < above_.value) above_ = {farther, kAfterAll};

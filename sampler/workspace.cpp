@@ -86,13 +86,6 @@ std::size_t deal_all(Workspace& workspace, std::byte* memory) {
 
 }  // namespace
 
-const char* name_of(Path path) noexcept {
-    constexpr std::array kNames = {"none",  "drawn",    "listed",    "head",    "race",
-                                   "asked", "mirostat", "proposals", "classes", "whole_row"};
-    static_assert(kNames.size() == static_cast<std::size_t>(Path::count_));
-    return path < Path::count_ ? kNames[static_cast<std::size_t>(path)] : "unknown";
-}
-
 void Workspace::Release::operator()(std::byte* memory) const noexcept {
     std::byte* mapping = memory - kLine;
     std::size_t bytes = 0;

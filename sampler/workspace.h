@@ -7,6 +7,7 @@
 #include <memory>
 #include <span>
 
+#include "request/plan.h"
 #include "sampler/lean_blocks.h"
 #include "sampler/mass.h"
 #include "sampler/request.h"
@@ -55,21 +56,7 @@ struct CountedValue {
 constexpr std::uint32_t kDigitBits = 11;
 constexpr std::uint32_t kSortDigits = 8;  // 2 of the token id, 6 of the logit
 
-// How a decision is reached: what is read, and what proves that the rest cannot matter.
-enum class Path : std::uint8_t {
-    none,
-    drawn,      // the row was drawn where it is, and nothing is read
-    listed,     // only the tokens that the request allows by id
-    head,       // the best blocks, down to a threshold: all others are certified to lie below it
-    race,       // all tokens run, blocks being opened best bound first until none can beat the winner
-    asked,      // the same, and the winner is asked whether the request's one filter keeps it
-    mirostat,   // the best tokens, as many as it keeps of all
-    proposals,  // rng shvs: by bounds, until a token was accepted
-    classes,    // every token was counted by its value
-    whole_row,  // every token was a candidate
-    count_
-};
-const char* name_of(Path path) noexcept;
+using request::DecisionPath;
 
 // Where an untruncated draw's accepted proposal came from.
 enum class Region : std::uint8_t {
@@ -78,26 +65,26 @@ enum class Region : std::uint8_t {
     tail
 };
 
-// Beside the decision: valid until the workspace's next one.
+// What is answered beside the decision: valid until the workspace's next decision.
 struct Answer {
     std::span<const Survivor> support;  // the likeliest first
     std::uint32_t support_total = 0;    // how many were left to draw from; 0: none were asked for
     std::span<const RankedLogprob> logprobs;
     proto::Feedback feedback;
-    Path path = Path::none;
-    Path left_open = Path::none;  // what was tried before and could not tell
+    DecisionPath path = DecisionPath::none;
+    DecisionPath left_open = DecisionPath::none;  // what was tried before and could not tell
     Region region = Region::none;
     std::uint32_t candidates = 0;  // tokens that were looked at one by one
     std::uint32_t proposals = 0;   // of an untruncated draw, the accepted one included
-    // Of the row's blocks, how often one was read: where no summaries are given, all are in any case.
+    // How many block reads the row took; without summaries every block is read at least once.
     std::uint32_t blocks = 0;
     std::uint32_t blocks_read = 0;
-    // Of a row that is there in part: a bit for each block that the decision asked for in vain. Not empty:
-    // all else is void, and the decision is to be made again when those are there.
+    // For a partial row: a bit for each absent block that the decision needs. If not empty, all else is void,
+    // and the decision is to be made again when those blocks are there.
     std::span<const std::uint64_t> missing;
 };
 
-// The weight of the whole row, where it was summed already at a scale.
+// The weight of the whole row at a scale at which it was summed.
 struct Weighed {
     double maximum = 0.0;
     double scale = 0.0;  // 0: it was not

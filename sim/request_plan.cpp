@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "sampler/params.h"
+#include "request/draw.h"
 #include "sim/keyed_hash.h"
 
 namespace croupier::sim {
@@ -188,7 +188,7 @@ Request make_request(const SimOptions& options, std::uint32_t index) {
     if (kind == Kind::rare) choose_rare(request, random, options.vocab);
     request.params.seed = random.next();
     if (random.chance(0.2))
-        request.params = sampler::params_of_child(request.params, 1 + random.below(kMostSiblings));
+        request.params = request::params_of_child(request.params, 1 + random.below(kMostSiblings));
     request.params.eos_token_id = static_cast<std::int32_t>(options.vocab - 1);
     const bool fixed = kind == Kind::fixed;
     if (fixed) request.params.flags |= proto::kIgnoreEos;

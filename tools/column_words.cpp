@@ -8,7 +8,7 @@
 namespace croupier::tools {
 
 std::string path_name(std::uint8_t path) {
-    return sampler::name_of(static_cast<sampler::Path>(path));
+    return request::name_of(static_cast<request::DecisionPath>(path));
 }
 
 std::string error_name(std::uint8_t error) {

@@ -8,6 +8,7 @@
 #include "proto/geometry.h"
 #include "proto/lean_part.h"
 #include "proto/philox.h"
+#include "sampler/plan.h"
 #include "sampler/race_arrivals.h"
 #include "sampler/race_key.h"
 
@@ -126,19 +127,17 @@ void BenchSequence::prepare(std::uint32_t draw) {
     sampler::make_first_arrivals(race_, ln_first_arrivals_);
 }
 
-gpu_writer::BlockRoom BenchSequence::room_for(const proto::RequestRules& rules) {
+request::BlockRoom BenchSequence::room_for(const request::Rules& rules) {
     for (const std::int32_t token : what_->allowed) named_.add(token);
     for (const proto::TokenBias& each : what_->bias) named_.add(each.token);
     constexpr std::uint32_t kRoomOfBlocks = proto::kUsualLeanBlocks;
-    return {kRoomOfBlocks,
-            named_.take(std::span(names_).first(gpu_writer::most_named(rules, kRoomOfBlocks)))};
+    return {kRoomOfBlocks, named_.take(std::span(names_).first(request::most_named(rules, kRoomOfBlocks)))};
 }
 
 gpu_writer::LeanWant BenchSequence::want(std::uint32_t draw) {
-    const proto::RequestRules rules{!what_->allowed.empty(), !what_->bias.empty()};
-    gpu_writer::LeanWant want = gpu_writer::want_of(
-        what_->params, sampler::race_key(what_->params, request(draw)), rules, vocab_, room_for(rules));
-    if (!what_->mask.empty() && (want.flags & gpu_writer::kWhole) == 0) want.mask_row = 1;
+    const request::Plan plan = sampler::plan_of(what_->params, request(draw), {proto::Dtype::bf16, vocab_});
+    request::LeanWant want = request::want_of(plan, what_->params, room_for(plan.rules));
+    if (!what_->mask.empty() && !want.flags.has(request::Want::whole)) want.mask_row = 1;
     return want;
 }
 

@@ -7,9 +7,10 @@
 #include <vector>
 
 #include "bench/decide/bench_cases.h"
-#include "gpu_writer/column_wants.h"
+#include "gpu_writer/lean_wants.h"
 #include "gpu_writer/named_blocks.h"
 #include "measurement/laid_rows.h"
+#include "request/wants.h"
 #include "sampler/decide.h"
 
 namespace croupier::bench {
@@ -56,7 +57,7 @@ class BenchSequence {
 
   private:
     sampler::Request request(std::uint32_t draw) const;
-    gpu_writer::BlockRoom room_for(const proto::RequestRules& rules);
+    request::BlockRoom room_for(const request::Rules& rules);
     std::span<const std::int32_t> prompt() const { return history_.first(history_.size() / 2); }
     std::span<const std::int32_t> output() const { return history_.subspan(history_.size() / 2); }
 

@@ -17,9 +17,9 @@ std::uint64_t nanoseconds_of(Work work) {
 }
 
 std::string way_of(const sampler::Answer& answer) {
-    const std::string path = sampler::name_of(answer.path);
-    const bool told = answer.left_open == sampler::Path::none;
-    return told ? path : sampler::name_of(answer.left_open) + (" > " + path);
+    const std::string path = request::name_of(answer.path);
+    const bool told = answer.left_open == request::DecisionPath::none;
+    return told ? path : request::name_of(answer.left_open) + (" > " + path);
 }
 
 }  // namespace

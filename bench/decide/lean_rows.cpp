@@ -38,13 +38,13 @@ void LeanRows::lay(std::uint32_t row, const gpu_writer::LeanWant& want, const gp
     alone.layout.blocks += row * shape_.layout.blocks_stride;
     alone.layout.elements += row * shape_.layout.elements_stride;
     gpu_writer::LeanWant sent = want;
-    sent.flags &= ~gpu_writer::kWhole;
+    sent.flags.remove(gpu_writer::Want::whole);
     const void* values = by_id_.row(row);
     gpu_writer::lay_lean(alone, {&sent, 1}, {&values, 1}, {part_.data(), nullptr});
 }
 
 void LeanRows::forget_granted(const gpu_writer::LeanWant& want) {
-    const bool whole = (want.flags & gpu_writer::kWhole) != 0;
+    const bool whole = want.flags.has(gpu_writer::Want::whole);
     std::fill(placed_.begin(), placed_.end(), whole ? ~std::uint64_t{0} : 0);
 }
 
@@ -55,8 +55,8 @@ const proto::LeanHead& LeanRows::head(std::uint32_t row) const {
 sampler::RowView LeanRows::view(std::uint32_t row) {
     const proto::LeanLayout& layout = shape_.layout;
     const proto::LeanHead& sent = head(row);
-    lean_.masked = (sent.flags & proto::kMasked) != 0;
-    lean_.holds_nothing = (sent.flags & proto::kHoldsNothing) != 0;
+    lean_.masked = sent.flags.has(proto::Sent::under_mask);
+    lean_.holds_nothing = sent.flags.has(proto::Sent::nothing);
     lean_.maxima = part_.data() + layout.maxima + row * layout.maxima_stride;
     lean_.blocks =
         reinterpret_cast<const std::uint16_t*>(part_.data() + layout.blocks + row * layout.blocks_stride);
@@ -66,19 +66,19 @@ sampler::RowView LeanRows::view(std::uint32_t row) {
     lean_.weight = sent.weight;
     lean_.weight_at_scale = sent.weight_at_scale;
     lean_.scale = sent.scale;
-    const bool weighed = (sent.flags & proto::kWeighsBlocks) != 0;
+    const bool weighed = sent.flags.has(proto::Sent::weighed_blocks);
     const std::byte* weights = part_.data() + layout.block_weights(row, shape_.slice.blocks);
     lean_.block_weights = weighed ? reinterpret_cast<const std::uint8_t*>(weights) : nullptr;
     lean_.spread.reset();
-    if ((sent.flags & proto::kHasSpread) != 0)
+    if (sent.flags.has(proto::Sent::row_spread))
         lean_.spread = reinterpret_cast<const proto::LeanSpread*>(part_.data() + layout.spread(row))->of;
     lean_.racers.reset();
-    if ((sent.flags & proto::kHasRacers) != 0) {
+    if (sent.flags.has(proto::Sent::race_best)) {
         const std::size_t at = layout.racers(row, sent.flags, shape_.slice.blocks);
         lean_.racers = *reinterpret_cast<const proto::Racers*>(part_.data() + at);
     }
     lean_.draw.reset();
-    if ((sent.flags & (proto::kDrawn | proto::kDrawnBeside)) != 0) lean_.draw = sent.draw;
+    if (sent.flags.has_any(proto::Sent::draw_alone | proto::Sent::draw_beside)) lean_.draw = sent.draw;
     sampler::RowView view = rows_.view(row, false);
     slice_ = view.slices.front();
     slice_.lean = &lean_;

@@ -100,13 +100,13 @@ LeanSteps::LeanSteps(const Case& of, const ColdRows& rows)
         want.key = {column * 77U + 1, 100 + column, 0};
         want.temperature = 0.7F;
         want.scale = 1 / 0.7;
-        want.flags = of.sums ? gpu_writer::kSumAtOne | gpu_writer::kSumAtScale : 0;
-        if (of.drawn) want.flags |= gpu_writer::kDraw;
-        if (of.racers) want.flags |= gpu_writer::kSendRacers;
+        if (of.sums) want.flags = gpu_writer::Want::sum_at_one | gpu_writer::Want::sum_at_scale;
+        if (of.drawn) want.flags.add(gpu_writer::Want::draw);
+        if (of.racers) want.flags.add(gpu_writer::Want::racers);
         want.by_maximum = of.by_maximum;
         want.by_race = of.by_race;
         if (column >= of.spreads) continue;
-        want.flags |= gpu_writer::kSumSpread;
+        want.flags.add(gpu_writer::Want::spread);
         spreads_.push_back({column, want.mask_row, want.scale});
     }
 }

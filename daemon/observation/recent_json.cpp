@@ -100,8 +100,8 @@ json slowest_json(const JournalDigest& journal) {
     json slowest = json::array();
     for (const auto& [session, column] : journal.slowest()) {
         const proto::ColumnRecord& record = column.record;
-        const auto path =
-            std::min<std::uint32_t>(record.path, static_cast<std::uint32_t>(sampler::Path::count_) - 1);
+        const auto path = std::min<std::uint32_t>(
+            record.path, static_cast<std::uint32_t>(request::DecisionPath::count_) - 1);
         const std::uint64_t waited =
             record.ready_ns != 0 && record.begin_ns > record.ready_ns ? record.begin_ns - record.ready_ns : 0;
         slowest.push_back({{"session", session},
@@ -112,7 +112,7 @@ json slowest_json(const JournalDigest& journal) {
                            {"sampler", column.sampler},
                            {"took_us", record.duration_ns / 1000},
                            {"waited_us", waited / 1000},
-                           {"path", sampler::name_of(static_cast<sampler::Path>(path))},
+                           {"path", request::name_of(static_cast<request::DecisionPath>(path))},
                            {"blocks_read", record.blocks_read},
                            {"blocks", record.blocks}});
     }

@@ -43,13 +43,13 @@ bool CapturedColumn::keep_row(const sampler::RowView& row, sampler::Workspace& w
 }
 
 void CapturedColumn::keep_request(const sampler::Request& request, bool randoms_supplied,
-                                  sampler::Path path) {
+                                  request::DecisionPath path) {
     head_.max_length = request.max_length;
     head_.random = request.random;
     head_.randoms_supplied = randoms_supplied ? 1 : 0;
     head_.feedback = request.feedback;
     head_.params = *request.params;
-    std::strncpy(head_.path, sampler::name_of(path), sizeof(head_.path) - 1);
+    std::strncpy(head_.path, request::name_of(path), sizeof(head_.path) - 1);
     head_.mask_words = append(bytes_, request.mask);
     head_.prompt = append(bytes_, request.prompt);
     head_.output = append(bytes_, request.output);

@@ -23,7 +23,7 @@ std::uint32_t random_for(const shm::Segment& segment, const CheckedStep& step, s
 }
 
 bool carries_feedback(const proto::SamplingParams& params) {
-    return sampler::has_mirostat(params) || sampler::has_adaptive_p(params);
+    return request::replaces_draw(params);
 }
 
 proto::Feedback feedback_before(const proto::KeptFeedback& kept, std::uint32_t admission,
@@ -64,7 +64,7 @@ void leave_support(const shm::Segment& segment, std::uint32_t slot, std::uint32_
 bool capture(CapturedColumn& captured, const sampler::RowView& row, const sampler::Request& request,
              bool randoms_supplied, sampler::Workspace& workspace) {
     try {
-        const sampler::Path path = workspace.answer().path;
+        const request::DecisionPath path = workspace.answer().path;
         if (!captured.keep_row(row, workspace)) return false;
         captured.keep_request(request, randoms_supplied, path);
     } catch (const std::bad_alloc&) {

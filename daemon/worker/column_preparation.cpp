@@ -1,7 +1,7 @@
 #include "daemon/worker/column_preparation.h"
 
 #include "daemon/worker/column_request.h"
-#include "proto/plain_draw.h"
+#include "request/plan.h"
 #include "sampler/decide.h"
 #include "sampler/lean_draw.h"
 #include "sampler/plan.h"
@@ -10,18 +10,6 @@
 namespace croupier::daemon {
 
 using proto::DecisionError;
-
-namespace {
-
-// By the paths that read some blocks of a row. Others ask for all of a lean one, or are quick anyway.
-bool reads_little(const proto::SamplingParams& params, const sampler::Request& request,
-                  const sampler::RowKind& row) {
-    const sampler::Path path = sampler::plan_of(params, request, row).path;
-    return path == sampler::Path::head || path == sampler::Path::race || path == sampler::Path::asked ||
-           path == sampler::Path::mirostat;
-}
-
-}  // namespace
 
 void prefetch_column(const shm::Segment& segment, const CheckedStep& step, std::uint32_t column) {
     const proto::ScheduleColumn asked = segment.schedule_columns(step.slot)[column];
@@ -47,7 +35,7 @@ void prepare_column(SessionView& session, const CheckedStep& step, std::uint32_t
     if (check_sequence(segment, step, asked, sequence, lists) != DecisionError::none) return;
     const sampler::Request request = request_of(sequence, asked.position, lists);
     const auto& geometry = segment.geometry();
-    if (sampler::awaits_race(sequence.params, request, {geometry.dtype, geometry.vocab}))
+    if (sampler::plan_of(sequence.params, request, {geometry.dtype, geometry.vocab}).awaits_race())
         races.prepare(sampler::race_key(sequence.params, request), geometry.vocab);
     SequenceStates& states = session.states();
     const bool is_known = states.knows(lane.thread, asked.sequence_slot, sequence.admission);
@@ -69,16 +57,15 @@ void rehearse_column(SessionView& session, const CheckedStep& step, std::uint32_
     if (check_sequence(segment, step, asked, sequence, lists) != DecisionError::none) return;
     const sampler::Request request = request_with_races(session, sequence, asked.position, lane, races);
     const auto& geometry = segment.geometry();
-    if (asked.mask_row != 0 || !reads_little(sequence.params, request, {geometry.dtype, geometry.vocab}))
-        return;
-    const proto::race::Draw drawn_by{sampler::race_key(sequence.params, request),
-                                     proto::race_temperature(sequence.params)};
+    const request::Plan plan = sampler::plan_of(sequence.params, request, {geometry.dtype, geometry.vocab});
+    if (asked.mask_row != 0 || !plan.reads_some_blocks()) return;
+    const proto::race::Draw drawn_by{plan.key, plan.temperature};
     const auto row = session.rehearsal_row(step, column, drawn_by);
     if (!row) return;
     // Of another request's column, of which no block was sent.
     const sampler::LeanColumn& lean = *row->slices.front().lean;
     const bool drawn = lean.draw && lean.sent == 0;
-    if (drawn && !sampler::drawn_token(*row, sequence.params, request)) return;
+    if (drawn && !sampler::drawn_token(*row, plan, request)) return;
     auto& state = session.states().of(lane.thread, sequence.which(asked.sequence_slot), sequence.params,
                                       request.dry_breakers);
     const std::uint32_t width = state.search_width();

@@ -19,9 +19,9 @@ void DrawTally::add(const sampler::Answer& answer, std::uint32_t hot_choice, boo
     const std::uint64_t read = read_early ? answer.blocks : answer.blocks_read;
     tiles_read_ += read;
     tiles_skipped_ += answer.blocks - read;
-    asked_left_open_ += answer.left_open == sampler::Path::asked ? 1 : 0;
-    mirostat_left_open_ += answer.left_open == sampler::Path::mirostat ? 1 : 0;
-    proposals_left_open_ += answer.left_open == sampler::Path::proposals ? 1 : 0;
+    asked_left_open_ += answer.left_open == request::DecisionPath::asked ? 1 : 0;
+    mirostat_left_open_ += answer.left_open == request::DecisionPath::mirostat ? 1 : 0;
+    proposals_left_open_ += answer.left_open == request::DecisionPath::proposals ? 1 : 0;
     if (answer.region == Region::none) return;
     ++(answer.region == Region::hot ? hot_ : tail_);
     corrected_ += answer.proposals > 1 ? 1 : 0;

@@ -90,8 +90,8 @@ void LeanRows::prefetch(const shm::Segment& segment, const CheckedStep& step, st
         const proto::LeanLayout& layout = layouts_[rank];
         const std::byte* part = segment.lean(step.slot, rank);
         const proto::LeanHead& head = head_at(part, rank, column);
-        if ((head.flags & proto::kDrawn) != 0) continue;
-        if ((head.flags & proto::kHasSpread) != 0)
+        if (head.flags.has(proto::Sent::draw_alone)) continue;
+        if (head.flags.has(proto::Sent::row_spread))
             fetch(part + layout.spread(column), sizeof(proto::LeanSpread));
         if (has_racers(head, rank)) fetch(part + racers_at(head, rank, column), sizeof(proto::Racers));
         if (weighs_blocks(head, rank))
@@ -105,12 +105,12 @@ void LeanRows::prefetch(const shm::Segment& segment, const CheckedStep& step, st
 }
 
 bool LeanRows::weighs_blocks(const proto::LeanHead& head, std::uint32_t rank) const {
-    return (head.flags & proto::kWeighsBlocks) != 0 &&
+    return head.flags.has(proto::Sent::weighed_blocks) &&
            proto::block_weights_bytes(blocks_[rank]) <= layouts_[rank].elements_stride;
 }
 
 bool LeanRows::has_racers(const proto::LeanHead& head, std::uint32_t rank) const {
-    return (head.flags & proto::kHasRacers) != 0 &&
+    return head.flags.has(proto::Sent::race_best) &&
            proto::racers_before_end(head.flags, blocks_[rank]) <= layouts_[rank].elements_stride;
 }
 
@@ -121,13 +121,13 @@ sampler::LeanColumn LeanRows::column_of(const std::byte* part, std::uint32_t ran
     const proto::LeanHead head = head_at(part, rank, column);
     sampler::LeanColumn lean;
     lean.maxima = part + layout.maxima + column * layout.maxima_stride;
-    lean.masked = (head.flags & proto::kMasked) != 0;
-    lean.holds_nothing = (head.flags & proto::kHoldsNothing) != 0;
+    lean.masked = head.flags.has(proto::Sent::under_mask);
+    lean.holds_nothing = head.flags.has(proto::Sent::nothing);
     lean.blocks =
         reinterpret_cast<const std::uint16_t*>(part + layout.blocks + column * layout.blocks_stride);
     lean.elements = part + layout.elements + column * layout.elements_stride;
     lean.sent = std::min(head.sent, lean_blocks_);
-    const bool whole = (head.flags & proto::kStandsWhole) != 0;
+    const bool whole = head.flags.has(proto::Sent::whole_row);
     lean.placed = whole ? all_.data() : placed.data();
     lean.weight = head.weight;
     lean.weight_at_scale = head.weight_at_scale;
@@ -136,12 +136,12 @@ sampler::LeanColumn LeanRows::column_of(const std::byte* part, std::uint32_t ran
         const std::byte* weights = part + layout.block_weights(column, blocks_[rank]);
         lean.block_weights = reinterpret_cast<const std::uint8_t*>(weights);
     }
-    if ((head.flags & proto::kHasSpread) != 0) {
+    if (head.flags.has(proto::Sent::row_spread)) {
         // A copy, as the head is.
         lean.spread = reinterpret_cast<const proto::LeanSpread*>(part + layout.spread(column))->of;
     }
-    if ((head.flags & (proto::kDrawn | proto::kDrawnBeside)) != 0) lean.draw = head.draw;
-    const bool knows_rival = (head.flags & proto::kDrawnBeside) != 0;
+    if (head.flags.has_any(proto::Sent::draw_alone | proto::Sent::draw_beside)) lean.draw = head.draw;
+    const bool knows_rival = head.flags.has(proto::Sent::draw_beside);
     if (lean.draw && !knows_rival) lean.draw->rival = std::numeric_limits<float>::infinity();
     if (lean.draw && has_racers(head, rank))
         lean.racers = *reinterpret_cast<const proto::Racers*>(part + racers_at(head, rank, column));

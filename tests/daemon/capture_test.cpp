@@ -34,7 +34,7 @@ Kept keep(const sampler::RowView& row, const sampler::Request& request, bool ran
     Kept kept;
     kept.decision = sampler::decide(row, request, state, workspace);
     kept.feedback = workspace.answer().feedback;
-    const sampler::Path path = workspace.answer().path;
+    const request::DecisionPath path = workspace.answer().path;
     CapturedColumn captured;
     CHECK_FALSE(captured.is_kept());
     REQUIRE(captured.keep_row(row, workspace));

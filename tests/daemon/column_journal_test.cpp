@@ -73,7 +73,7 @@ TEST_CASE("samplers record every column and every step, with their times in orde
         CHECK(column.sequence_uid == column.column + 1U);
         CHECK(column.error == 0);
         CHECK(column.path > 0);
-        CHECK(column.path < static_cast<std::uint8_t>(sampler::Path::count_));
+        CHECK(column.path < static_cast<std::uint8_t>(request::DecisionPath::count_));
         CHECK((column.blocks == 16 && column.blocks_read > 0));
         CHECK((column.ready_ns > 0 && column.begin_ns >= column.ready_ns && column.duration_ns > 0));
         std::uint64_t& end = last_end[column.step];

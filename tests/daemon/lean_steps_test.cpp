@@ -85,12 +85,12 @@ std::vector<client::Sequence> demanding() {
 }
 
 // What a rank's heads of the last step's columns say.
-std::vector<std::uint32_t> flags_of(const shm::Segment& segment, std::uint64_t step, std::uint32_t rank,
-                                    std::uint32_t columns) {
+std::vector<proto::SentFlags> flags_of(const shm::Segment& segment, std::uint64_t step, std::uint32_t rank,
+                                       std::uint32_t columns) {
     const std::uint32_t slot = segment.slot_of(step);
     const proto::LeanLayout layout = proto::lean_layout_of(segment.geometry(), rank);
     const auto* heads = reinterpret_cast<const proto::LeanHead*>(segment.lean(slot, rank) + layout.heads);
-    std::vector<std::uint32_t> flags;
+    std::vector<proto::SentFlags> flags;
     for (std::uint32_t column = 0; column < columns; ++column) flags.push_back(heads[column].flags);
     return flags;
 }
@@ -98,8 +98,8 @@ std::vector<std::uint32_t> flags_of(const shm::Segment& segment, std::uint64_t s
 std::vector<bool> drawn_by(const shm::Segment& segment, std::uint64_t step, std::uint32_t rank,
                            std::uint32_t columns) {
     std::vector<bool> drawn;
-    for (const std::uint32_t flags : flags_of(segment, step, rank, columns))
-        drawn.push_back((flags & proto::kDrawn) != 0);
+    for (const proto::SentFlags flags : flags_of(segment, step, rank, columns))
+        drawn.push_back(flags.has(proto::Sent::draw_alone));
     return drawn;
 }
 
@@ -164,8 +164,8 @@ TEST_CASE("the blocks of a request's allowed ids are sent, and samplers request 
     CHECK(wishes_of(engine) == 0);
     const auto segment = shm::Segment::attach(engine.segment_path(), shm::Access::read_only);
     REQUIRE(segment);
-    for (const std::uint32_t flags : flags_of(segment.value(), 19, 0, 8))
-        CHECK((flags & proto::kStandsWhole) == 0);
+    for (const proto::SentFlags flags : flags_of(segment.value(), 19, 0, 8))
+        CHECK(!flags.has(proto::Sent::whole_row));
 }
 
 TEST_CASE(
@@ -227,16 +227,16 @@ TEST_CASE("the head of a masked column describes its masked row, unless the colu
     const auto segment = shm::Segment::attach(engine.segment_path(), shm::Access::read_only);
     REQUIRE(segment);
     for (std::uint32_t rank = 0; rank < shape.tp; ++rank) {
-        const std::vector<std::uint32_t> flags = flags_of(segment.value(), 11, rank, 8);
+        const std::vector<proto::SentFlags> flags = flags_of(segment.value(), 11, rank, 8);
         for (std::size_t i = 0; i < sequences.size(); ++i) {
-            CAPTURE(rank, i, flags[i]);
+            CAPTURE(rank, i, flags[i].bits);
             // Where penalties change logits, the spread is that of what they were.
             const auto& params = sequences[i].params;
             const bool changes = params.repetition_penalty != 1.0 || !sequences[i].bias.empty();
             const bool spread = params.typical_p < 1.0 || params.top_n_sigma > 0.0;
             const bool whole = spread && changes;
-            const std::uint32_t expected = whole ? proto::kStandsWhole : proto::kMasked;
-            CHECK((flags[i] & (proto::kStandsWhole | proto::kMasked)) == expected);
+            const proto::SentFlags expected = whole ? proto::Sent::whole_row : proto::Sent::under_mask;
+            CHECK((flags[i] & (proto::Sent::whole_row | proto::Sent::under_mask)) == expected);
         }
     }
 }

@@ -87,7 +87,7 @@ proto::ColumnRecord column_record(std::uint64_t session, std::uint64_t uid, std:
     record.ready_ns = 1000;
     record.begin_ns = 5000;
     record.duration_ns = duration_ns;
-    record.path = static_cast<std::uint8_t>(sampler::Path::race);
+    record.path = static_cast<std::uint8_t>(request::DecisionPath::race);
     return record;
 }
 

@@ -29,7 +29,7 @@ void check_racers(const LaidColumn& found, const NaiveColumn& naive, const gpu_w
                       [&](const proto::Racer& each) { return each.score > naive.told_above; }));
     REQUIRE(racers.count <= proto::kMostRacers);
     CHECK(racers.count >= std::min<std::size_t>(due, proto::kMostRacers));
-    CHECK(((found.head.flags & proto::kDrawnBeside) != 0) == (racers.count > 0));
+    CHECK((found.head.flags.has(proto::Sent::draw_beside)) == (racers.count > 0));
     if (racers.count == 0) return;
     REQUIRE(naive.racers.size() >= racers.count);
     // The winner, and the next one that stands before it.
@@ -46,7 +46,7 @@ void check_racers(const LaidColumn& found, const NaiveColumn& naive, const gpu_w
         CHECK(racers.best[i].token == naive.racers[i].token);
         CHECK(racers.best[i].score == naive.racers[i].score);
         CHECK(racers.best[i].logit == naive.racers[i].logit);
-        const bool summed = weighed[i] && (want.flags & gpu_writer::kSumAtScale) != 0;
+        const bool summed = weighed[i] && want.flags.has(Want::sum_at_scale);
         INFO("before it " << racers.best[i].before);
         CHECK((summed ? near(racers.best[i].before, naive.before[i]) : std::isnan(racers.best[i].before)));
     }
@@ -96,9 +96,11 @@ void check_column(const LeanCase& of, const Laid& laid, std::uint32_t column) {
     INFO(words_of(of) << ": column " << column << ", weights " << found.head.weight << " for "
                       << naive.head.weight << ", " << found.head.weight_at_scale << " for "
                       << naive.head.weight_at_scale);
-    constexpr std::uint32_t kRacers = proto::kDrawnBeside | proto::kHasRacers;
-    CHECK((found.head.flags & ~kRacers) == naive.head.flags);
-    CHECK(((found.head.flags & kRacers) == 0 || (found.head.flags & kRacers) == kRacers));
+    constexpr proto::SentFlags kRacers = proto::Sent::draw_beside | proto::Sent::race_best;
+    proto::SentFlags others = found.head.flags;
+    others.remove(kRacers);
+    CHECK(others == naive.head.flags);
+    CHECK((!found.head.flags.has_any(kRacers) || (found.head.flags & kRacers) == kRacers));
     check_racers(found, naive, of.wants[column]);
     CHECK(found.head.scale == naive.head.scale);
     INFO("token " << found.head.draw.token << " for " << naive.head.draw.token);
@@ -139,7 +141,7 @@ void check_lay(LeanSide& side, const LeanCase& of) {
     std::vector<Asked> whole;
     for (std::uint32_t column = 0; column < of.columns(); ++column) {
         check_column(of, laid, column);
-        if ((of.wants[column].flags & gpu_writer::kWhole) != 0) whole.push_back({column, all_bits(of)});
+        if (of.wants[column].flags.has(Want::whole)) whole.push_back({column, all_bits(of)});
     }
     INFO(words_of(of) << ": the slice");
     CHECK((laid.slice == naive_slice_of(of, whole)));

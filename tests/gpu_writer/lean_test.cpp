@@ -101,7 +101,7 @@ TEST_CASE("many columns ask at once, more than one launch holds", "[lean]") {
     std::mt19937_64 random(3);
     LeanCase of = testing::usual_case(4096, 200, 32);
     check_answer(*side, of, random);
-    for (gpu_writer::LeanWant& want : of.wants) want.flags |= gpu_writer::kWhole;
+    for (gpu_writer::LeanWant& want : of.wants) want.flags.add(gpu_writer::Want::whole);
     testing::check_lay(*side, of);
 }
 

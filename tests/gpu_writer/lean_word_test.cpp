@@ -156,7 +156,7 @@ TEST_CASE("an answer's word comes when all of its blocks are there", "[lean]") {
 TEST_CASE("a lean step with whole columns is there at its word, the slice too", "[lean]") {
     if (!testing::can_run(testing::Way::store)) return;
     LeanCase of = testing::usual_case(32000, 8, 64);
-    for (gpu_writer::LeanWant& want : of.wants) want.flags |= gpu_writer::kWhole;
+    for (gpu_writer::LeanWant& want : of.wants) want.flags.add(gpu_writer::Want::whole);
     GpuLeanStep step(of);
     step.launch(1);
     const testing::Bytes expected = first_bytes(step, step.slice);

@@ -98,9 +98,8 @@ std::uint32_t room_of_weights(const LeanCase& of) {
 }
 
 bool naive_weighs_blocks(const LeanCase& of, const gpu_writer::LeanWant& want) {
-    const bool asked = (want.flags & gpu_writer::kWeighBlocks) != 0 &&
-                       (want.flags & gpu_writer::kSumAtScale) != 0 &&
-                       (want.flags & gpu_writer::kSumSpread) == 0 && (want.flags & gpu_writer::kWhole) == 0;
+    const bool asked = want.flags.has(Want::block_weights) && want.flags.has(Want::sum_at_scale) &&
+                       !want.flags.has(Want::spread) && !want.flags.has(Want::whole);
     return asked && of.blocks() > 0 && 2 * room_of_weights(of) <= of.geometry.lean_blocks;
 }
 
@@ -117,9 +116,9 @@ std::vector<float> race_bounds(const proto::RankShard& shard, const gpu_writer::
 }
 
 bool naive_sends_racers(const gpu_writer::LeanWant& want) {
-    const std::uint32_t others = gpu_writer::kWhole | gpu_writer::kDraw;
-    return (want.flags & gpu_writer::kSendRacers) != 0 && (want.flags & others) == 0 &&
-           want.temperature > 0 && want.by_race > 0;
+    const request::Wants others = Want::whole | Want::draw;
+    return want.flags.has(Want::racers) && !want.flags.has_any(others) && want.temperature > 0 &&
+           want.by_race > 0;
 }
 
 // Of blocks, that what stands behind them takes.
@@ -128,7 +127,7 @@ std::uint32_t room_behind(const LeanCase& of, const gpu_writer::LeanWant& want) 
     std::size_t bytes = 0;
     if (naive_weighs_blocks(of, want)) {
         while (bytes < of.blocks()) bytes += 16;
-    } else if ((want.flags & gpu_writer::kSumSpread) != 0 || naive_sends_racers(want)) {
+    } else if (want.flags.has(Want::spread) || naive_sends_racers(want)) {
         bytes = 64;
     }
     if (naive_sends_racers(want)) bytes += 128;
@@ -139,7 +138,7 @@ std::vector<std::vector<std::uint32_t>> may_be_sent(const LeanCase& of, std::uin
                                                     const std::vector<float>& maxima) {
     const gpu_writer::LeanWant& want = of.wants[column];
     const proto::RankShard& shard = of.geometry.shards[of.rank];
-    if ((want.flags & gpu_writer::kWhole) != 0 || maxima.empty()) return {{}};
+    if (want.flags.has(Want::whole) || maxima.empty()) return {{}};
     std::set<std::uint32_t> always;
     const std::uint32_t end = shard.first_id + of.geometry.real_ids(of.rank);
     const auto last = static_cast<std::uint32_t>(maxima.size() - 1);
@@ -305,33 +304,33 @@ NaiveColumn naive_column(const LeanCase& of, std::uint32_t column) {
     for (std::size_t block = 0; block < maxima.size(); ++block) {
         naive.maxima.push_back(code_of_maximum(dtype, maxima[block], allowed.data() + block * 64));
     }
-    const bool whole = (want.flags & gpu_writer::kWhole) != 0;
-    const bool draws = !whole && (want.flags & gpu_writer::kDraw) != 0;
+    const bool whole = want.flags.has(Want::whole);
+    const bool draws = !whole && want.flags.has(Want::draw);
     const auto draw = draws ? naive_draw(of, want, allowed) : std::nullopt;
     const bool drawn = draw.has_value();
     if (naive_sends_racers(want)) race_naively(of, want, allowed, maxima, naive);
     naive.choices = drawn ? std::vector<std::vector<std::uint32_t>>(1) : may_be_sent(of, column, maxima);
-    if (whole) naive.head.flags = proto::kStandsWhole;
-    if (drawn) naive.head.flags = proto::kDrawn;
-    if (want.mask_row != 0) naive.head.flags |= proto::kMasked;
+    if (whole) naive.head.flags = proto::Sent::whole_row;
+    if (drawn) naive.head.flags = proto::Sent::draw_alone;
+    if (want.mask_row != 0) naive.head.flags.add(proto::Sent::under_mask);
     const auto is_nothing = [](float most) { return most == -kInfinity; };
     if (!whole && std::all_of(maxima.begin(), maxima.end(), is_nothing))
-        naive.head.flags |= proto::kHoldsNothing;
+        naive.head.flags.add(proto::Sent::nothing);
     if (!drawn && naive_weighs_blocks(of, want)) {
-        naive.head.flags |= proto::kWeighsBlocks;
+        naive.head.flags.add(proto::Sent::weighed_blocks);
         for (std::size_t block = 0; block < maxima.size(); ++block) {
             const auto first = allowed.begin() + static_cast<std::ptrdiff_t>(block) * 64;
             naive.weights.push_back(naive_weight(dtype, {first, first + 64}, want.scale));
         }
     }
-    if (!whole && (want.flags & gpu_writer::kSumSpread) != 0) {
-        naive.head.flags |= proto::kHasSpread;
+    if (!whole && want.flags.has(Want::spread)) {
+        naive.head.flags.add(proto::Sent::row_spread);
         naive.spread = naive_spread(dtype, allowed, want.scale);
     }
     if (draw) naive.head.draw = *draw;
     naive.head.scale = want.scale;
-    if ((want.flags & gpu_writer::kSumAtOne) != 0) naive.head.weight = naive_weight(dtype, allowed, 1);
-    if ((want.flags & gpu_writer::kSumAtScale) != 0) {
+    if (want.flags.has(Want::sum_at_one)) naive.head.weight = naive_weight(dtype, allowed, 1);
+    if (want.flags.has(Want::sum_at_scale)) {
         naive.head.weight_at_scale = naive_weight(dtype, allowed, want.scale);
     }
     return naive;
@@ -348,15 +347,15 @@ LaidColumn laid_column(const LeanCase& of, const Laid& laid, std::uint32_t colum
     found.sent = codes_of(proto::Dtype::fp16, part + layout.blocks + column * layout.blocks_stride, sent);
     found.codes = codes_of(of.geometry.dtype, part + layout.elements + column * layout.elements_stride,
                            std::size_t{sent} * 64);
-    if ((found.head.flags & proto::kWeighsBlocks) != 0) {
+    if (found.head.flags.has(proto::Sent::weighed_blocks)) {
         const unsigned char* weights = part + layout.block_weights(column, of.blocks());
         found.weights.assign(weights, weights + of.blocks());
     }
-    if ((found.head.flags & proto::kHasRacers) != 0) {
+    if (found.head.flags.has(proto::Sent::race_best)) {
         const std::size_t at = layout.racers(column, found.head.flags, of.blocks());
         std::memcpy(&found.racers, part + at, sizeof(found.racers));
     }
-    if ((found.head.flags & proto::kHasSpread) != 0)
+    if (found.head.flags.has(proto::Sent::row_spread))
         std::memcpy(&found.spread, part + layout.spread(column), sizeof(found.spread));
     return found;
 }

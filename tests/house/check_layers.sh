@@ -6,25 +6,26 @@ cd "$(dirname "$0")/../.."
 declare -A MAY_INCLUDE=(
     [proto]="proto"
     [shm]="croupier proto shm"
-    [sampler]="proto sampler"
-    [hot_sets]="proto sampler hot_sets"
+    [request]="proto request"
+    [sampler]="proto request sampler"
+    [hot_sets]="proto request sampler hot_sets"
     [config]="proto config"
     [command_line]="config command_line"
     [host]="host"
     [client]="croupier proto shm client"
-    [gpu_writer]="croupier proto shm gpu_writer"
+    [gpu_writer]="croupier proto request shm gpu_writer"
     [fan_out]="croupier proto shm event_log client gpu_writer fan_out"
-    [in_process]="croupier proto shm sampler client in_process"
+    [in_process]="croupier proto request shm sampler client in_process"
     [event_log]="command_line event_log"
     [html]="html"
-    [explain]="proto sampler config html explain"
-    [daemon]="proto shm sampler hot_sets config command_line host event_log html explain daemon"
-    [measurement]="croupier proto shm sampler command_line measurement"
-    [testing]="croupier proto shm sampler client gpu_writer testing"
-    [tools]="croupier proto shm sampler hot_sets config command_line host event_log client gpu_writer fan_out testing measurement html explain sim tools"
-    [sim]="croupier proto shm sampler config command_line client gpu_writer testing sim"
-    [python]="croupier proto python"
-    [bench]="croupier proto shm sampler hot_sets config command_line client gpu_writer fan_out testing measurement html explain bench"
+    [explain]="proto request sampler config html explain"
+    [daemon]="proto request shm sampler hot_sets config command_line host event_log html explain daemon"
+    [measurement]="croupier proto request shm sampler command_line measurement"
+    [testing]="croupier proto request shm sampler client gpu_writer testing"
+    [tools]="croupier proto request shm sampler hot_sets config command_line host event_log client gpu_writer fan_out testing measurement html explain sim tools"
+    [sim]="croupier proto request shm sampler config command_line client gpu_writer testing sim"
+    [python]="croupier proto request python"
+    [bench]="croupier proto request shm sampler hot_sets config command_line client gpu_writer fan_out testing measurement html explain bench"
     [include]="croupier"
 )
 
@@ -62,7 +63,7 @@ while IFS=: read -r file line text; do
     [ -n "$file" ] || continue
     echo "$file:$line: sampler/ may include proto/'s plain types only: $text"
     failures=$((failures + 1))
-done < <(grep -rnE '^#include "proto/' sampler | grep -vE 'proto/(sampling|sampling_fields|sampling_steps|param_ranges|philox|plain_draw|race|racers|row_spread|hot_set)\.h' || true)
+done < <(grep -rnE '^#include "proto/' sampler | grep -vE 'proto/(sampling|sampling_fields|param_ranges|philox|race|racers|row_spread|hot_set)\.h' || true)
 
 if [ "$failures" -gt 0 ]; then
     echo "$failures include(s) run against the order of the folders"

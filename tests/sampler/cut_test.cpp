@@ -73,7 +73,7 @@ bool decide_everywhere(const LmCase& lm_case, const std::vector<Layout>& layouts
         if (fault.empty())
             fault = difference(outcomes[i], outcomes[layout.first_alike], Logprobs::bit_for_bit);
         if (fault.empty()) continue;
-        FAIL(fault << "; path " << sampler::name_of(workspace.answer().path) << "; " << name_of(layout.shape)
+        FAIL(fault << "; path " << request::name_of(workspace.answer().path) << "; " << name_of(layout.shape)
                    << "; " << describe(lm_case));
     }
     return outcomes[0].decision.error == proto::DecisionError::none;

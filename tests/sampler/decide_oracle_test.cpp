@@ -33,8 +33,8 @@ proto::DecisionError check_against_reference(const RandomCase& random_case, Work
 
 // How often each path decided, and left a question open.
 struct PathCounts {
-    std::array<std::uint64_t, static_cast<std::size_t>(Path::count_)> taken{};
-    std::array<std::uint64_t, static_cast<std::size_t>(Path::count_)> left_open{};
+    std::array<std::uint64_t, static_cast<std::size_t>(DecisionPath::count_)> taken{};
+    std::array<std::uint64_t, static_cast<std::size_t>(DecisionPath::count_)> left_open{};
 
     void note(const Answer& answer) {
         ++taken[static_cast<std::size_t>(answer.path)];
@@ -126,11 +126,11 @@ TEST_CASE("a model's rows and people's requests decide as the reference does, by
             paths.note(workspace.answer());
         }
     }
-    for (auto path = static_cast<std::size_t>(Path::listed); path < paths.taken.size(); ++path) {
-        INFO("path " << name_of(static_cast<Path>(path)));
+    for (auto path = static_cast<std::size_t>(DecisionPath::listed); path < paths.taken.size(); ++path) {
+        INFO("path " << name_of(static_cast<DecisionPath>(path)));
         CHECK(paths.taken[path] > 0);
     }
-    CHECK(paths.left_open[static_cast<std::size_t>(Path::asked)] > 0);
+    CHECK(paths.left_open[static_cast<std::size_t>(DecisionPath::asked)] > 0);
 }
 
 TEST_CASE(
@@ -160,8 +160,8 @@ TEST_CASE(
         check_against_reference(lm_case, workspace, lm_case.params.seed);
         paths.note(workspace.answer());
     }
-    CHECK(paths.left_open[static_cast<std::size_t>(Path::asked)] > 0);
-    const Path exact = dtype == proto::Dtype::fp32 ? Path::whole_row : Path::classes;
+    CHECK(paths.left_open[static_cast<std::size_t>(DecisionPath::asked)] > 0);
+    const DecisionPath exact = dtype == proto::Dtype::fp32 ? DecisionPath::whole_row : DecisionPath::classes;
     CHECK(paths.taken[static_cast<std::size_t>(exact)] > 0);
 }
 
@@ -184,7 +184,7 @@ TEST_CASE(
         check_against_reference(lm_case, workspace, lm_case.params.seed);
         paths.note(workspace.answer());
     }
-    CHECK(paths.taken[static_cast<std::size_t>(Path::asked)] > 0);
+    CHECK(paths.taken[static_cast<std::size_t>(DecisionPath::asked)] > 0);
 }
 
 TEST_CASE("typical-p takes the larger of values whose distances round to the same") {

@@ -249,7 +249,7 @@ TEST_CASE("who is first of what penalties leave is kept, far below what they too
         firsts += agreed.token == 5000 ? 1 : 0;
         // Nor is a row counted that is there as a whole.
         (void)decide_once(row.whole(), of.request, workspace);
-        CHECK(workspace.answer().path == Path::asked);
+        CHECK(workspace.answer().path == DecisionPath::asked);
     }
     CHECK(firsts > 100);
     CHECK(firsts < 200);
@@ -274,7 +274,7 @@ TEST_CASE("a top-p below any token's share is a top-k of 1") {
         const Agreed agreed = check_agreed(row, of, workspace);
         CHECK(agreed.token == expected);
         CHECK(agreed.asked < 20);
-        CHECK(workspace.answer().path == Path::head);
+        CHECK(workspace.answer().path == DecisionPath::head);
     }
 }
 
@@ -331,8 +331,8 @@ TEST_CASE("a winner next to its nucleus' edge is judged without the rest of the 
         if (!fault.empty()) FAIL(fault << "; " << describe(of));
         if (std::abs(off) < unsure) continue;
         ++edges;
-        const Path path = workspace.answer().path;
-        whole_rows += path == Path::classes || path == Path::whole_row ? 1 : 0;
+        const DecisionPath path = workspace.answer().path;
+        whole_rows += path == DecisionPath::classes || path == DecisionPath::whole_row ? 1 : 0;
     }
     REQUIRE(edges > 50);
     CHECK(whole_rows == 0);

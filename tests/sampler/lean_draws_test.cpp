@@ -62,7 +62,7 @@ void check_drawn(RandomCase& of, bool drawn, Workspace& workspace) {
     if (!drawn) return;
     INFO(describe(of));
     REQUIRE(lean.asked == 0);
-    REQUIRE(workspace.answer().path == Path::drawn);
+    REQUIRE(workspace.answer().path == DecisionPath::drawn);
     REQUIRE(workspace.answer().blocks_read == 0);
 }
 
@@ -133,18 +133,20 @@ TEST_CASE("a draw of another race, of nobody's token or of less than all ranks i
         return workspace.answer().path;
     };
     using Draw = std::optional<proto::race::Draw>;
-    CHECK(path_with([](Draw&) {}) == Path::drawn);
-    CHECK(path_with([](Draw& draw) { draw.reset(); }) == Path::race);
-    CHECK(path_with([](Draw& draw) { draw->key.seed ^= std::uint64_t{1} << 40U; }) == Path::race);
-    CHECK(path_with([](Draw& draw) { ++draw->key.position; }) == Path::race);
-    CHECK(path_with([](Draw& draw) { ++draw->key.child; }) == Path::race);
-    CHECK(path_with([](Draw& draw) { draw->temperature = 0.0F; }) == Path::race);
+    CHECK(path_with([](Draw&) {}) == DecisionPath::drawn);
+    CHECK(path_with([](Draw& draw) { draw.reset(); }) == DecisionPath::race);
+    CHECK(path_with([](Draw& draw) { draw->key.seed ^= std::uint64_t{1} << 40U; }) == DecisionPath::race);
+    CHECK(path_with([](Draw& draw) { ++draw->key.position; }) == DecisionPath::race);
+    CHECK(path_with([](Draw& draw) { ++draw->key.child; }) == DecisionPath::race);
+    CHECK(path_with([](Draw& draw) { draw->temperature = 0.0F; }) == DecisionPath::race);
     CHECK(path_with([](Draw& draw) { draw->temperature = std::nextafter(draw->temperature, 1.0F); }) ==
-          Path::race);
-    CHECK(path_with([](Draw& draw) { draw->token = kVocab; }) == Path::race);
-    CHECK(path_with([](Draw& draw) { draw->token = ~0U; }) == Path::race);
-    CHECK(path_with([](Draw& draw) { draw->token = draw->token < 2507 ? 2507 : 2506; }) == Path::race);
-    CHECK(path_with([](Draw& draw) { draw->score = std::numeric_limits<float>::quiet_NaN(); }) == Path::race);
+          DecisionPath::race);
+    CHECK(path_with([](Draw& draw) { draw->token = kVocab; }) == DecisionPath::race);
+    CHECK(path_with([](Draw& draw) { draw->token = ~0U; }) == DecisionPath::race);
+    CHECK(path_with([](Draw& draw) { draw->token = draw->token < 2507 ? 2507 : 2506; }) ==
+          DecisionPath::race);
+    CHECK(path_with([](Draw& draw) { draw->score = std::numeric_limits<float>::quiet_NaN(); }) ==
+          DecisionPath::race);
 }
 
 TEST_CASE("a draw beside what was sent is the winner while penalties leave it ahead of its rival") {
@@ -163,7 +165,7 @@ TEST_CASE("a draw beside what was sent is the winner while penalties leave it ah
         for (const std::size_t rank : {0U, 1U}) row.column(rank).draw->rival = rival;
         const std::int32_t whole = decide_once(row.whole(), lm_case.request, workspace).token;
         CHECK(decide_lean(row, lm_case.request, workspace).outcome.decision.token == whole);
-        CHECK(workspace.answer().path == Path::race);
+        CHECK(workspace.answer().path == DecisionPath::race);
         return workspace.answer().blocks_read;
     };
     const float score = std::max(row.column(0).draw->score, row.column(1).draw->score);
@@ -258,38 +260,38 @@ TEST_CASE("what asks for more than a draw is decided by the row") {
         return workspace.answer().path;
     };
     using Case = LmCase;
-    CHECK(path_with([](Case&) {}) == Path::drawn);
-    CHECK(path_with([](Case& c) { c.params.temperature = 0.0; }) == Path::drawn);
-    CHECK(path_with([](Case& c) { c.params.top_k = kVocab; }) == Path::drawn);
-    CHECK(path_with([](Case& c) { c.params.dry_allowed_length = 5; }) == Path::drawn);
-    CHECK(path_with([](Case& c) { c.params.flags = 0; }) != Path::drawn);
-    CHECK(path_with([](Case& c) { c.params.support = 3; }) != Path::drawn);
-    CHECK(path_with([](Case& c) { c.request.wants_support = true; }) != Path::drawn);
-    CHECK(path_with([](Case& c) { c.params.min_tokens = 9; }) != Path::drawn);
-    CHECK(path_with([](Case& c) { c.params.top_k = 10; }) != Path::drawn);
-    CHECK(path_with([](Case& c) { c.params.top_p = 0.9; }) != Path::drawn);
-    CHECK(path_with([](Case& c) { c.params.min_p = 0.1; }) != Path::drawn);
-    CHECK(path_with([](Case& c) { c.params.typical_p = 0.9; }) != Path::drawn);
-    CHECK(path_with([](Case& c) { c.params.top_n_sigma = 1.0; }) != Path::drawn);
-    CHECK(path_with([](Case& c) { c.params.xtc_probability = 0.5; }) != Path::drawn);
-    CHECK(path_with([](Case& c) { c.params.dynatemp_range = 0.5; }) != Path::drawn);
-    CHECK(path_with([](Case& c) { c.params.mirostat = 1; }) != Path::drawn);
-    CHECK(path_with([](Case& c) { c.params.adaptive_target = 0.5; }) != Path::drawn);
-    CHECK(path_with([](Case& c) { c.params.repetition_penalty = 1.1; }) != Path::drawn);
-    CHECK(path_with([](Case& c) { c.params.frequency_penalty = 0.1; }) != Path::drawn);
-    CHECK(path_with([](Case& c) { c.params.presence_penalty = -0.1; }) != Path::drawn);
-    CHECK(path_with([](Case& c) { c.params.dry_multiplier = 1.0; }) != Path::drawn);
-    CHECK(path_with([](Case& c) { c.params.order = {proto::Step::penalties}; }) != Path::drawn);
+    CHECK(path_with([](Case&) {}) == DecisionPath::drawn);
+    CHECK(path_with([](Case& c) { c.params.temperature = 0.0; }) == DecisionPath::drawn);
+    CHECK(path_with([](Case& c) { c.params.top_k = kVocab; }) == DecisionPath::drawn);
+    CHECK(path_with([](Case& c) { c.params.dry_allowed_length = 5; }) == DecisionPath::drawn);
+    CHECK(path_with([](Case& c) { c.params.flags = 0; }) != DecisionPath::drawn);
+    CHECK(path_with([](Case& c) { c.params.support = 3; }) != DecisionPath::drawn);
+    CHECK(path_with([](Case& c) { c.request.wants_support = true; }) != DecisionPath::drawn);
+    CHECK(path_with([](Case& c) { c.params.min_tokens = 9; }) != DecisionPath::drawn);
+    CHECK(path_with([](Case& c) { c.params.top_k = 10; }) != DecisionPath::drawn);
+    CHECK(path_with([](Case& c) { c.params.top_p = 0.9; }) != DecisionPath::drawn);
+    CHECK(path_with([](Case& c) { c.params.min_p = 0.1; }) != DecisionPath::drawn);
+    CHECK(path_with([](Case& c) { c.params.typical_p = 0.9; }) != DecisionPath::drawn);
+    CHECK(path_with([](Case& c) { c.params.top_n_sigma = 1.0; }) != DecisionPath::drawn);
+    CHECK(path_with([](Case& c) { c.params.xtc_probability = 0.5; }) != DecisionPath::drawn);
+    CHECK(path_with([](Case& c) { c.params.dynatemp_range = 0.5; }) != DecisionPath::drawn);
+    CHECK(path_with([](Case& c) { c.params.mirostat = 1; }) != DecisionPath::drawn);
+    CHECK(path_with([](Case& c) { c.params.adaptive_target = 0.5; }) != DecisionPath::drawn);
+    CHECK(path_with([](Case& c) { c.params.repetition_penalty = 1.1; }) != DecisionPath::drawn);
+    CHECK(path_with([](Case& c) { c.params.frequency_penalty = 0.1; }) != DecisionPath::drawn);
+    CHECK(path_with([](Case& c) { c.params.presence_penalty = -0.1; }) != DecisionPath::drawn);
+    CHECK(path_with([](Case& c) { c.params.dry_multiplier = 1.0; }) != DecisionPath::drawn);
+    CHECK(path_with([](Case& c) { c.params.order = {proto::Step::penalties}; }) != DecisionPath::drawn);
     for (const auto rng : {proto::Rng::shvs, proto::Rng::sglang, proto::Rng::vllm})
-        CHECK(path_with([rng](Case& c) { c.params.rng = rng; }) != Path::drawn);
+        CHECK(path_with([rng](Case& c) { c.params.rng = rng; }) != DecisionPath::drawn);
     const std::vector<std::int32_t> ids = {1, 2, 3};
     const std::vector<proto::TokenBias> bias = {{5, 1.0F}};
     const std::vector<std::uint32_t> mask((kVocab + 31) / 32, 0xFFFFFFFEU);
-    CHECK(path_with([&](Case& c) { c.request.allowed_ids = ids; }) != Path::drawn);
-    CHECK(path_with([&](Case& c) { c.request.bad_words = std::span(ids).first(2); }) != Path::drawn);
-    CHECK(path_with([&](Case& c) { c.request.bias = bias; }) != Path::drawn);
-    CHECK(path_with([&](Case& c) { c.request.mask = mask; }) != Path::drawn);
-    CHECK(path_with([&](Case& c) { c.request.stop_ids = ids; }) == Path::drawn);
+    CHECK(path_with([&](Case& c) { c.request.allowed_ids = ids; }) != DecisionPath::drawn);
+    CHECK(path_with([&](Case& c) { c.request.bad_words = std::span(ids).first(2); }) != DecisionPath::drawn);
+    CHECK(path_with([&](Case& c) { c.request.bias = bias; }) != DecisionPath::drawn);
+    CHECK(path_with([&](Case& c) { c.request.mask = mask; }) != DecisionPath::drawn);
+    CHECK(path_with([&](Case& c) { c.request.stop_ids = ids; }) == DecisionPath::drawn);
 }
 
 }  // namespace croupier::sampler::test

@@ -10,7 +10,7 @@
 
 #include "agreement.h"
 #include "proto/lean_part.h"
-#include "proto/plain_draw.h"
+#include "request/draw.h"
 #include "sampler/blocked_row.h"
 #include "sampler/decide.h"
 #include "sampler/race_key.h"
@@ -47,7 +47,7 @@ bool may_be_masked(const Request& request) {
 }
 
 DrawnBy drawn_by(const Request& request) {
-    return {race_key(*request.params, request), proto::race_temperature(*request.params)};
+    return {race_key(*request.params, request), request::race_temperature(*request.params)};
 }
 
 LeanRow::LeanRow(const std::vector<float>& logits, RowShape shape, std::uint64_t order_seed,

@@ -49,7 +49,7 @@ LeanOffer known_mask(const LmCase& of, std::mt19937_64& generator) {
     offer.best = std::array{1U, 4U, 32U}[generator() % 3];
     offer.sums = true;
     const auto vocab = static_cast<std::uint32_t>(of.logits.size());
-    offer.scale = plan_of(of.params, of.request, {of.shape.dtype, vocab}).pruning.scale;
+    offer.scale = plan_of(of.params, of.request, {of.shape.dtype, vocab}).cut.scale;
     offer.block_weights = generator() % 2 == 0;
     offer.spread = generator() % 2 == 0;
     offer.error = std::array{0.0, 0.7, -0.7}[generator() % 3] * kSentWeightError;

@@ -34,10 +34,10 @@ RowFixture row_of(proto::Dtype dtype, double centre, std::uint32_t seed) {
 }
 
 // The paths that decided, in the order of their numbers.
-std::vector<Path> check(const RowFixture& row, Request request, const std::string& what,
-                        std::uint32_t draws = 24) {
+std::vector<DecisionPath> check(const RowFixture& row, Request request, const std::string& what,
+                                std::uint32_t draws = 24) {
     Workspace workspace(kVocab);
-    std::vector<Path> paths;
+    std::vector<DecisionPath> paths;
     proto::SamplingParams params = *request.params;
     request.params = &params;
     for (std::uint32_t i = 0; i < draws; ++i) {
@@ -183,7 +183,7 @@ TEST_CASE("a low min_p keeps thousands of tokens, and its winner is found withou
                         request.mask = mask;
                     }
                     const auto paths = check(row, request, "min_p " + std::to_string(min_p), 4);
-                    if (min_p <= 1e-5) CHECK(paths.front() == Path::asked);
+                    if (min_p <= 1e-5) CHECK(paths.front() == DecisionPath::asked);
                 }
             }
         }

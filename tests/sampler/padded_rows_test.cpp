@@ -129,8 +129,9 @@ TEST_CASE("a large top-k is counted, and one of the vocabulary's size or more is
     params.rng = GENERATE(proto::Rng::race, proto::Rng::vllm, proto::Rng::shvs);
     params.top_k = static_cast<std::int32_t>(kVocab - 1 + GENERATE(0U, 1U, 7U));
     params.top_p = GENERATE(1.0, 0.9);
-    const Path without = params.top_p < 1.0 ? Path::asked : Path::race;
-    const Path path = params.top_k < static_cast<std::int32_t>(kVocab) ? Path::classes : without;
+    const DecisionPath without = params.top_p < 1.0 ? DecisionPath::asked : DecisionPath::race;
+    const DecisionPath path =
+        params.top_k < static_cast<std::int32_t>(kVocab) ? DecisionPath::classes : without;
     state.begin(params, {});
     Request request;
     request.params = &params;

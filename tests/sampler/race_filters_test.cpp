@@ -34,7 +34,7 @@ struct Filtered {
     std::vector<std::uint32_t> mask;
     std::vector<std::int32_t> allowed_ids;
     proto::Feedback feedback;
-    Path path = Path::race;
+    DecisionPath path = DecisionPath::race;
     proto::Dtype dtype = proto::Dtype::bf16;
 
     Request request() const {
@@ -109,17 +109,17 @@ std::vector<std::int32_t> every(std::int32_t step) {
 TEST_CASE("a race under one filter draws by the distribution that the filter leaves") {
     Filtered filtered;
     filtered.params.temperature = 1.2;
-    filtered.path = Path::asked;
+    filtered.path = DecisionPath::asked;
     SECTION("none") {
-        filtered.path = Path::race;
+        filtered.path = DecisionPath::race;
     }
     SECTION("top_k") {
         filtered.params.top_k = 150;
-        filtered.path = Path::head;
+        filtered.path = DecisionPath::head;
     }
     SECTION("min_p") {
         filtered.params.min_p = 0.02;
-        filtered.path = Path::head;
+        filtered.path = DecisionPath::head;
     }
     SECTION("top_p") {
         filtered.params.top_p = 0.9;
@@ -139,7 +139,7 @@ TEST_CASE("a race under one filter draws by the distribution that the filter lea
 
 TEST_CASE("a race over what mirostat keeps draws by the distribution that it leaves") {
     Filtered filtered;
-    filtered.path = Path::mirostat;
+    filtered.path = DecisionPath::mirostat;
     SECTION("v1") {
         filtered.params.mirostat = 1;
         filtered.feedback = {11.5, 1.0};
@@ -155,10 +155,10 @@ TEST_CASE("a race under dynamic temperature draws by the softmax at the temperat
     Filtered filtered;
     filtered.params.dynatemp_range = 0.5;
     SECTION("alone") {
-        filtered.path = Path::asked;
+        filtered.path = DecisionPath::asked;
     }
     SECTION("beside a filter") {
-        filtered.path = Path::classes;
+        filtered.path = DecisionPath::classes;
         filtered.params.top_p = 0.9;
     }
     check(filtered);
@@ -172,10 +172,10 @@ TEST_CASE(
     filtered.params.xtc_probability = 1.0;
     filtered.params.xtc_threshold = 0.004;
     SECTION("of bf16") {
-        filtered.path = Path::classes;
+        filtered.path = DecisionPath::classes;
     }
     SECTION("of fp32") {
-        filtered.path = Path::whole_row;
+        filtered.path = DecisionPath::whole_row;
         filtered.dtype = proto::Dtype::fp32;
     }
     check(filtered);
@@ -184,7 +184,7 @@ TEST_CASE(
 TEST_CASE("a race over what is behind a top-p or a sigma that stands first draws by what all filters leave") {
     Filtered filtered;
     filtered.params.temperature = 1.2;
-    filtered.path = Path::head;
+    filtered.path = DecisionPath::head;
     filtered.dtype = GENERATE(proto::Dtype::bf16, proto::Dtype::fp32);
     SECTION("typical-p behind a top-p") {
         filtered.params.top_p = 0.9;
@@ -202,7 +202,7 @@ TEST_CASE("a race over adaptive-p's logits draws by the distribution that it aim
     Filtered filtered;
     filtered.params.adaptive_target = 0.02;
     filtered.feedback = {0.2, 10.0};
-    filtered.path = Path::classes;
+    filtered.path = DecisionPath::classes;
     check(filtered);
 }
 
@@ -222,14 +222,14 @@ TEST_CASE("a race of adjusted logits draws by their softmax") {
     SECTION("biases up, before top_p") {
         for (const std::int32_t token : every(31)) filtered.bias.push_back({token, 3.0F});
         filtered.params.top_p = 0.9;
-        filtered.path = Path::asked;
+        filtered.path = DecisionPath::asked;
     }
     SECTION("a mask of half the tokens") {
         filtered.mask.assign((kVocab + 31) / 32, 0x5A5A5A5AU);
     }
     SECTION("allowed ids") {
         filtered.allowed_ids = every(5);
-        filtered.path = Path::listed;
+        filtered.path = DecisionPath::listed;
     }
     check(filtered);
 }

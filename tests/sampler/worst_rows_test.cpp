@@ -15,14 +15,14 @@ TEST_CASE("of a real vocabulary's equal logits few are kept: the race asks for t
     Workspace workspace(kVocab);
     proto::SamplingParams params;
     std::int32_t last = 0;  // of the tokens that are kept
-    Path path = Path::classes;
+    DecisionPath path = DecisionPath::classes;
     SECTION("mirostat v2 keeps one, all being more surprising than it allows") {
         params.mirostat = 2;
     }
     SECTION("mirostat v1") {
         params.mirostat = 1;
         last = 999;
-        path = Path::mirostat;
+        path = DecisionPath::mirostat;
     }
     SECTION("two filters, the first of which keeps a thousandth") {
         params.top_p = 0.001;

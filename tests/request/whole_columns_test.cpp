@@ -5,24 +5,19 @@
 #include <optional>
 #include <vector>
 
-#include "gpu_writer/column_wants.h"
+#include "vocabulary_wants.h"
 
 using namespace croupier;
+using request::Want;
+using request::test::want_at;
+using request::test::want_in;
 
 namespace {
 
 constexpr float kAnything = std::numeric_limits<float>::infinity();
 
-// Of lists too many blocks to name.
-gpu_writer::LeanWant want_at(const proto::SamplingParams& params, std::uint32_t history,
-                             const proto::RequestRules& rules = {}) {
-    gpu_writer::BlockRoom room{96};
-    if (rules.lists) room.named.reset();
-    return gpu_writer::want_of(params, {7, history, 0}, rules, 151936, room);
-}
-
-bool is_whole(const gpu_writer::LeanWant& of) {
-    return (of.flags & gpu_writer::kWhole) != 0;
+bool is_whole(const request::LeanWant& of) {
+    return of.flags.has(Want::whole);
 }
 
 }  // namespace
@@ -99,7 +94,7 @@ TEST_CASE("a request's own order says what its first filter is") {
     const auto alone = want({Step::temperature, Step::top_p}, filters);
     CHECK_FALSE(is_whole(alone));
     CHECK(alone.scale == 2.0);
-    CHECK((alone.flags & gpu_writer::kSumAtScale) != 0);
+    CHECK(alone.flags.has(Want::sum_at_scale));
     const auto untempered = want({Step::top_p}, filters);
     CHECK(untempered.scale == 1.0);
     CHECK(untempered.temperature == 1.0F);
@@ -110,21 +105,21 @@ TEST_CASE("a request's own order says what its first filter is") {
 }
 
 TEST_CASE("what is allowed alone or lifted is sent by its name") {
-    const auto want = [](const proto::RequestRules& rules, std::optional<std::uint16_t> named, auto set) {
+    const auto want = [](const request::Rules& rules, std::optional<std::uint16_t> named, auto set) {
         proto::SamplingParams params;
         params.flags = proto::kNoLogprob;
         set(params);
-        return gpu_writer::want_of(params, {7, 100, 0}, rules, 151936, {96, named});
+        return want_in(params, 100, rules, {96, named});
     };
     const auto nothing = [](auto&) {};
-    const proto::RequestRules lists{true, false};
+    const request::Rules lists{true, false};
     const auto listed = want(lists, 40, nothing);
-    CHECK(listed.flags == 0);
+    CHECK(listed.flags == request::Wants());
     CHECK(listed.named == 40);
     CHECK(listed.by_maximum == 0);
     CHECK(listed.by_race == 0);
     // Another rank has all of them.
-    CHECK(want(lists, 0, nothing).flags == 0);
+    CHECK(want(lists, 0, nothing).flags == request::Wants());
     CHECK(is_whole(want(lists, std::nullopt, nothing)));
     CHECK(is_whole(want(lists, 4, [](auto& params) { params.rng = proto::Rng::sglang; })));
     CHECK_FALSE(is_whole(want(lists, 4, [](auto& params) { params.mirostat = 2, params.support = 9; })));
@@ -136,17 +131,17 @@ TEST_CASE("what is allowed alone or lifted is sent by its name") {
         params.flags = 0, params.logprobs = 1;
         params.logprob_mode = proto::LogprobMode::processed;
     })));
-    const proto::RequestRules lifts{false, true};
+    const request::Rules lifts{false, true};
     const auto lifted = want(lifts, 20, [](auto& params) { params.top_p = 0.9, params.temperature = 1.5; });
     CHECK(lifted.named == 20);
     CHECK(lifted.named + lifted.by_maximum + lifted.by_race <= 96);
-    CHECK((lifted.flags & gpu_writer::kWeighBlocks) == 0);
+    CHECK_FALSE(lifted.flags.has(Want::block_weights));
     CHECK(want(lifts, std::nullopt, nothing).named == 0);
     CHECK_FALSE(is_whole(want(lifts, std::nullopt, nothing)));
 }
 
 TEST_CASE("a top-n sigma before what cuts is told by the spread, where nothing changes a logit") {
-    const auto want = [](auto set, const proto::RequestRules& rules = {}) {
+    const auto want = [](auto set, const request::Rules& rules = {}) {
         proto::SamplingParams params;
         params.flags = proto::kNoLogprob;
         params.temperature = 0.5;
@@ -154,20 +149,19 @@ TEST_CASE("a top-n sigma before what cuts is told by the spread, where nothing c
         set(params);
         return want_at(params, 100, rules);
     };
-    constexpr std::uint32_t kAsked = gpu_writer::kWhole | gpu_writer::kSumSpread;
+    constexpr request::Wants kAsked = Want::whole | Want::spread;
     const auto by_min_p = want([](auto& params) { params.min_p = 0.1; });
-    CHECK((by_min_p.flags & kAsked) == gpu_writer::kSumSpread);
+    CHECK((by_min_p.flags & kAsked) == Want::spread);
     CHECK(by_min_p.reach == Approx(0.5 * std::log(10.0)));
     const auto by_top_k = want([](auto& params) { params.top_k = 40, params.top_p = 0.9; });
-    CHECK((by_top_k.flags & kAsked) == gpu_writer::kSumSpread);
+    CHECK((by_top_k.flags & kAsked) == Want::spread);
     CHECK(by_top_k.by_maximum == 46);
     const auto penalised = [](auto& params) { params.min_p = 0.1, params.repetition_penalty = 1.1; };
-    CHECK((want(penalised).flags & kAsked) == gpu_writer::kWhole);
-    CHECK((want([](auto& params) { params.top_k = 40; }, {false, true}).flags & kAsked) ==
-          gpu_writer::kWhole);
-    CHECK((want([](auto& params) { params.top_p = 0.9; }).flags & kAsked) == gpu_writer::kWhole);
+    CHECK((want(penalised).flags & kAsked) == Want::whole);
+    CHECK((want([](auto& params) { params.top_k = 40; }, {false, true}).flags & kAsked) == Want::whole);
+    CHECK((want([](auto& params) { params.top_p = 0.9; }).flags & kAsked) == Want::whole);
     CHECK((want([](auto& params) { params.dynatemp_range = 0.2, params.min_p = 0.1; }).flags & kAsked) ==
-          gpu_writer::kWhole);
+          Want::whole);
     // Behind penalties that come behind the sigma a token has two values.
     const auto late = [](auto& params) {
         using proto::Step;
@@ -175,22 +169,22 @@ TEST_CASE("a top-n sigma before what cuts is told by the spread, where nothing c
         params.min_p = 0.1;
         params.repetition_penalty = 1.1;
     };
-    CHECK((want(late).flags & kAsked) == gpu_writer::kWhole);
+    CHECK((want(late).flags & kAsked) == Want::whole);
 }
 
 TEST_CASE("a processed log-prob of all tokens is told by what they weigh at the request's temperature") {
-    const auto want = [](auto set, const proto::RequestRules& rules = {}) {
+    const auto want = [](auto set, const request::Rules& rules = {}) {
         proto::SamplingParams params;
         params.temperature = 0.5;
         params.logprob_mode = proto::LogprobMode::processed;
         set(params);
         return want_at(params, 100, rules);
     };
-    constexpr std::uint32_t kAsked = gpu_writer::kWhole | gpu_writer::kSumAtOne | gpu_writer::kSumAtScale;
+    constexpr request::Wants kAsked = Want::whole | Want::sum_at_one | Want::sum_at_scale;
     const auto alone = want([](auto&) {});
-    CHECK((alone.flags & kAsked) == gpu_writer::kSumAtScale);
+    CHECK((alone.flags & kAsked) == Want::sum_at_scale);
     CHECK(alone.scale == 2.0);
-    CHECK((want([](auto& params) { params.temperature = 0.0; }).flags & kAsked) == gpu_writer::kSumAtOne);
+    CHECK((want([](auto& params) { params.temperature = 0.0; }).flags & kAsked) == Want::sum_at_one);
     CHECK((want([](auto& params) { params.top_k = 40; }).flags & kAsked) == 0);
     CHECK(is_whole(want([](auto& params) { params.repetition_penalty = 1.1; })));
     CHECK(is_whole(want([](auto& params) { params.mirostat = 2; })));

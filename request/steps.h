@@ -1,4 +1,5 @@
-// Which steps of a request's parameters do anything: who sends a row and who decides it judge by the same.
+// The steps of a request's parameters: which do anything, in which order, and what the first filters let
+// through.
 #pragma once
 
 #include <algorithm>
@@ -7,8 +8,14 @@
 #include "proto/sampling.h"
 #include "proto/sampling_fields.h"
 
-namespace croupier::proto {
+namespace croupier::request {
 
+namespace fields = proto::fields;
+
+using proto::SamplingParams;
+using proto::Step;
+
+// Whether the step's parameters have values that do anything, wherever the step stands in the order.
 constexpr bool is_switched_on(const SamplingParams& params, Step step) {
     switch (step) {
         case Step::penalties:
@@ -51,9 +58,12 @@ constexpr double effective_temperature(const SamplingParams& params) {
     return std::max(params.temperature, kLowestTemperature);
 }
 
-// The order that the request asks for, the default one where it asks for none.
-constexpr const StepOrder& order_of(const SamplingParams& params) {
-    return params.order[0] == Step::end ? kDefaultOrder : params.order;
+constexpr bool has_default_order(const SamplingParams& params) {
+    return params.order[0] == Step::end;
+}
+
+constexpr const proto::StepOrder& order_of(const SamplingParams& params) {
+    return has_default_order(params) ? proto::kDefaultOrder : params.order;
 }
 
 // Whether the step removes tokens.
@@ -65,13 +75,18 @@ constexpr bool changes_logits(Step step) {
     return step == Step::penalties || step == Step::dry;
 }
 
-// Whether the step is in the order and its values switch it on. A greedy request takes no step but penalties
-// and DRY.
+// Whether the step is in the order and its values switch it on. A greedy request takes no steps but
+// penalties and DRY.
 constexpr bool takes_step(const SamplingParams& params, Step step) {
     if (is_greedy(params) && !changes_logits(step)) return false;
     if (!is_switched_on(params, step)) return false;
-    const StepOrder& order = order_of(params);
+    const proto::StepOrder& order = order_of(params);
     return std::find(order.begin(), order.end(), step) != order.end();
+}
+
+// Whether penalties or DRY change logits.
+constexpr bool takes_adjustment(const SamplingParams& params) {
+    return takes_step(params, Step::penalties) || takes_step(params, Step::dry);
 }
 
 constexpr bool is_tempered_dynamically(const SamplingParams& params) {
@@ -83,28 +98,30 @@ constexpr double draw_temperature(const SamplingParams& params) {
     return takes_step(params, Step::temperature) ? effective_temperature(params) : 1.0;
 }
 
-// What the first filters of an order let through at most. All tokens, when it says nothing.
+// What the first filters of an order let through at most. The defaults let all tokens through.
 struct FirstCut {
     std::int32_t top_k = 0;
     double min_p = 0.0;
-    double top_p = 1.0;         // it alone
-    double scale = 1.0;         // at which these weigh
+    double top_p = 1.0;         // only where no other filter cuts
+    double scale = 1.0;         // the inverse temperature at which min_p and top_p weigh
     bool behind_sigma = false;  // of what a top-n sigma leaves
-    std::uint32_t steps = 0;    // so many of the order stand before what ends it
+    std::uint32_t steps = 0;    // how many steps of the order stand before the one that ends the cut
 
     constexpr bool none() const { return top_k == 0 && min_p == 0.0; }
     constexpr bool by_top_p() const { return top_p < 1.0; }
+
+    bool operator==(const FirstCut&) const = default;
 };
 
-// A top-n sigma keeps the best tokens, so that of these a top-k or a min-p behind it keeps those that it
-// keeps of all: `passes_sigma` looks for one.
+// A top-n sigma keeps the best tokens, so that a top-k or a min-p behind it keeps the same of these as of all
+// tokens: `passes_sigma` looks for one.
 constexpr FirstCut cut_of(const SamplingParams& params, bool passes_sigma) {
     FirstCut cut;
     if (is_greedy(params)) cut.top_k = 1;
     for (const Step step : order_of(params)) {
         const bool on = takes_step(params, step);
-        // min_p and top_k keep the same tokens in either order, so that both may cut together; what would
-        // change a value or a temperature between them ends it.
+        // min_p and top_k keep the same tokens in either order, so that both may cut together. A step between
+        // them that changes a value or a temperature ends the cut.
         if (cut.min_p > 0.0 && on && step != Step::top_k) break;
         if (cut.behind_sigma && on && changes_logits(step)) break;
         if (on && step == Step::temperature) {
@@ -127,18 +144,18 @@ constexpr FirstCut cut_of(const SamplingParams& params, bool passes_sigma) {
 constexpr FirstCut first_cut(const SamplingParams& params) {
     FirstCut behind = cut_of(params, true);
     if (behind.behind_sigma && behind.none()) return cut_of(params, false);
-    if (behind.top_k == 1) behind.behind_sigma = false;  // it keeps the best
+    if (behind.top_k == 1) behind.behind_sigma = false;  // a top-n sigma keeps the best token
     return behind;
 }
 
 // Whether every change of logits that is taken stands before what ends the cut: then a token has one value.
 constexpr bool changes_first(const SamplingParams& params, const FirstCut& cut) {
-    const StepOrder& order = order_of(params);
+    const proto::StepOrder& order = order_of(params);
     return std::none_of(order.begin() + cut.steps, order.end(),
                         [&](Step step) { return changes_logits(step) && takes_step(params, step); });
 }
 
-// The request's one filter, if it has one and no more.
+// The request's one filter; Step::end if it has none or several.
 constexpr Step only_filter(const SamplingParams& params) {
     Step only = Step::end;
     for (const Step step : order_of(params)) {
@@ -149,36 +166,33 @@ constexpr Step only_filter(const SamplingParams& params) {
     return only;
 }
 
-// Whether any filter is on, so that the draw walks the survivors in canonical order, whatever was removed.
+// Whether any filter is on: then the draw walks the survivors in canonical order, whatever was removed.
 constexpr bool is_truncated(const SamplingParams& params) {
-    const StepOrder& order = order_of(params);
+    const proto::StepOrder& order = order_of(params);
     return std::any_of(order.begin(), order.end(),
                        [&](Step step) { return is_filter(step) && takes_step(params, step); });
 }
 
-constexpr bool lowers_or_raises(const SamplingParams& params) {
-    return is_switched_on(params, Step::penalties) || is_switched_on(params, Step::dry);
-}
-
-// The best token has no less than its part of all: a top-p below that leaves it alone. Filters that may drop
-// the best one come before it in the usual order, and other orders are left as they are.
+// The best token's share is at least one part in `vocab`: a top-p below that leaves it alone. This holds in
+// the default order, where filters that may drop the best token come behind top-p; other orders are left as
+// they are.
 constexpr bool keeps_best_alone(const SamplingParams& params, std::uint32_t vocab) {
     const bool others = is_switched_on(params, Step::typical_p) || is_switched_on(params, Step::xtc) ||
                         fields::mirostat.is_on(params) || fields::adaptive_target.is_on(params);
-    // By half: the masses that are compared are whole numbers.
-    return params.top_p * vocab <= 0.5 && !others && params.order[0] == Step::end;
+    // Half of it, because the masses that are compared are whole numbers.
+    return params.top_p * vocab <= 0.5 && !others && has_default_order(params);
 }
 
-// Engines write the vocabulary's size for a top-k that is off, and their clients a tiny top-p for a top-k of
-// 1. (What a draw is named after is what was asked for.)
+// The same request without detours: engines write the vocabulary's size for a top-k that is off, and their
+// clients a tiny top-p for a top-k of 1. (A draw is named after what was asked for, not after this.)
 constexpr SamplingParams with_plain_top_k(SamplingParams params, std::uint32_t vocab) {
     if (params.top_k > 0 && static_cast<std::uint32_t>(params.top_k) >= vocab) params.top_k = 0;
     if (keeps_best_alone(params, vocab)) {
         params.top_k = 1;
-        params.top_n_sigma = 0.0;     // it keeps the best
-        params.dynatemp_range = 0.0;  // who is alone is drawn at any temperature
+        params.top_n_sigma = 0.0;     // it keeps the best token
+        params.dynatemp_range = 0.0;  // a token that is alone is drawn at any temperature
     }
     return params;
 }
 
-}  // namespace croupier::proto
+}  // namespace croupier::request

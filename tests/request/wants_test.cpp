@@ -1,12 +1,16 @@
 // What a lean step sends of a column, from what its request asks for.
-#include "gpu_writer/column_wants.h"
 
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <limits>
 #include <vector>
 
+#include "vocabulary_wants.h"
+
 using namespace croupier;
+using request::Want;
+using request::test::want_at;
+using request::test::want_in;
 
 namespace {
 
@@ -17,14 +21,6 @@ proto::SamplingParams with_min_p() {
     params.temperature = 0.5;
     params.min_p = 0.1;
     return params;
-}
-
-// Of lists too many blocks to name.
-gpu_writer::LeanWant want_at(const proto::SamplingParams& params, std::uint32_t history,
-                             const proto::RequestRules& rules = {}) {
-    gpu_writer::BlockRoom room{96};
-    if (rules.lists) room.named.reset();
-    return gpu_writer::want_of(params, {7, history, 0}, rules, 151936, room);
 }
 
 }  // namespace
@@ -71,16 +67,16 @@ TEST_CASE("what may take the largest entry down by any amount leaves a min-p's r
 }
 
 TEST_CASE("who races after penalties that lower has the best of its race beside what is sent") {
-    const auto draws = [](auto set, const proto::RequestRules& rules = {}) {
+    const auto draws = [](auto set, const request::Rules& rules = {}) {
         proto::SamplingParams params;
         params.flags = proto::kNoLogprob;
         params.temperature = 0.8;
         set(params);
-        const std::uint32_t flags = want_at(params, 100, rules).flags;
-        return flags & (gpu_writer::kDraw | gpu_writer::kSendRacers);
+        const request::Wants flags = want_at(params, 100, rules).flags;
+        return flags & (Want::draw | Want::racers);
     };
-    constexpr std::uint32_t kBeside = gpu_writer::kSendRacers;
-    CHECK(draws([](auto&) {}) == gpu_writer::kDraw);
+    constexpr request::Wants kBeside = Want::racers;
+    CHECK(draws([](auto&) {}) == Want::draw);
     CHECK(draws([](auto& params) { params.top_p = 0.9; }) == kBeside);
     CHECK(draws([](auto& params) { params.xtc_probability = 0.5; }) == kBeside);
     CHECK(draws([](auto& params) { params.repetition_penalty = 1.1; }) == kBeside);
@@ -106,15 +102,15 @@ TEST_CASE("who races after penalties that lower has the best of its race beside 
 }
 
 TEST_CASE("one filter that a row's spread decides needs no whole row, where nothing changes a logit") {
-    const auto flags = [](auto set, const proto::RequestRules& rules = {}) {
+    const auto flags = [](auto set, const request::Rules& rules = {}) {
         proto::SamplingParams params;
         params.flags = proto::kNoLogprob;
         params.temperature = 0.8;
         set(params);
-        return want_at(params, 100, rules).flags & (gpu_writer::kWhole | gpu_writer::kSumSpread);
+        return want_at(params, 100, rules).flags & (Want::whole | Want::spread);
     };
-    constexpr std::uint32_t kSpread = gpu_writer::kSumSpread;
-    constexpr std::uint32_t kWhole = gpu_writer::kWhole;
+    constexpr request::Wants kSpread = Want::spread;
+    constexpr request::Wants kWhole = Want::whole;
     CHECK(flags([](auto& params) { params.top_n_sigma = 1.0; }) == kSpread);
     CHECK(flags([](auto& params) { params.typical_p = 0.9; }) == kSpread);
     CHECK(flags([](auto& params) { params.dynatemp_range = 0.5; }) == kSpread);
@@ -142,13 +138,13 @@ TEST_CASE(
         params.flags = proto::kNoLogprob;
         params.typical_p = 0.9;
         set(params);
-        return want_at(params, 100).flags & (gpu_writer::kWhole | gpu_writer::kSumSpread);
+        return want_at(params, 100).flags & (Want::whole | Want::spread);
     };
     CHECK(flags([](auto& params) { params.top_k = 40; }) == 0);
     CHECK(flags([](auto& params) { params.min_p = 0.05; }) == 0);
-    CHECK(flags([](auto& params) { params.top_p = 0.9; }) == gpu_writer::kWhole);
-    CHECK(flags([](auto& params) { params.temperature = 1.0; }) == gpu_writer::kSumSpread);
-    CHECK(flags([](auto& params) { params.temperature = 1.5; }) == gpu_writer::kWhole);
+    CHECK(flags([](auto& params) { params.top_p = 0.9; }) == Want::whole);
+    CHECK(flags([](auto& params) { params.temperature = 1.0; }) == Want::spread);
+    CHECK(flags([](auto& params) { params.temperature = 1.5; }) == Want::whole);
 }
 
 TEST_CASE("what is written and does nothing sends a column no other way") {
@@ -156,9 +152,9 @@ TEST_CASE("what is written and does nothing sends a column no other way") {
         proto::SamplingParams params;
         params.temperature = 0.8;
         set(params);
-        const gpu_writer::LeanWant without = want_at(params, 100);
+        const request::LeanWant without = want_at(params, 100);
         idle(params);
-        const gpu_writer::LeanWant with = want_at(params, 100);
+        const request::LeanWant with = want_at(params, 100);
         return with.flags == without.flags && with.by_maximum == without.by_maximum &&
                with.by_race == without.by_race && with.reach == without.reach;
     };
@@ -197,7 +193,7 @@ TEST_CASE("how many blocks go by their largest entry and how many by the race") 
         params.flags = proto::kNoLogprob;
         params.temperature = 0.8;
         set(params);
-        const auto want = gpu_writer::want_of(params, {7, 100, 0}, {}, 151936, {room});
+        const auto want = want_in(params, 100, {}, {room});
         return Shares{want.by_maximum, want.by_race};
     };
     const auto penalties = [](auto& params) { params.repetition_penalty = 1.1; };
@@ -234,17 +230,18 @@ TEST_CASE("a spread is summed at the temperature by which its filter weighs") {
 
 TEST_CASE("few columns of a step have blocks by the race in place of its best tokens") {
     const auto left = [](std::size_t racing) {
-        std::vector<gpu_writer::LeanWant> wants(200);
+        std::vector<request::LeanWant> wants(200);
         for (std::size_t i = 0; i < wants.size(); ++i) {
-            wants[i].flags = gpu_writer::kSumAtOne | (i < racing ? gpu_writer::kSendRacers : 0);
+            wants[i].flags = Want::sum_at_one;
+            if (i < racing) wants[i].flags.add(Want::racers);
             wants[i].by_maximum = 32;
             wants[i].by_race = i < racing ? 112 : 5;
         }
-        gpu_writer::spare_few_racers(wants, 96);
+        request::spare_few_racers(wants, 96);
         std::size_t racers = 0;
         for (std::size_t i = 0; i < wants.size(); ++i) {
-            const bool sends = (wants[i].flags & gpu_writer::kSendRacers) != 0;
-            CHECK((wants[i].flags & gpu_writer::kSumAtOne) != 0);
+            const bool sends = wants[i].flags.has(Want::racers);
+            CHECK(wants[i].flags.has(Want::sum_at_one));
             CHECK(wants[i].by_maximum == 32);
             CHECK(wants[i].by_race == (sends ? 112 : i < racing ? 64 : 5));
             racers += sends ? 1 : 0;

@@ -1,0 +1,49 @@
+// What a lean step sends of a column: written by the host for each step, an argument of the kernel.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+
+#include "proto/flags.h"
+#include "proto/race.h"
+
+namespace croupier::request {
+
+enum class Want : std::uint32_t {
+    sum_at_one = 1U << 0U,
+    sum_at_scale = 1U << 1U,
+    // The column stands in the slice, whole; no block of it is sent beside.
+    whole = 1U << 2U,
+    // The column is drawn where its row is, if that can be told; else its blocks are sent as without this.
+    draw = 1U << 3U,
+    // With sum_at_scale: what each block weighs, if that leaves room for blocks.
+    block_weights = 1U << 4U,
+    // At a temperature above 0: the best tokens of its race are sent in place of blocks by the race, which
+    // are opened where the row is.
+    racers = 1U << 5U,
+    // The row's spread; then no block is weighed.
+    spread = 1U << 6U,
+};
+using Wants = proto::Flags<Want>;
+constexpr Wants operator|(Want a, Want b) {
+    return Wants(a) | Wants(b);
+}
+
+struct LeanWant {
+    proto::race::Key key;
+    double scale = 1.0;        // above 0
+    float temperature = 0.0F;  // 0: greedy, nothing races
+    Wants flags;
+    // Blocks with the largest maxima, and blocks with the best bounds of the race: sent, or opened.
+    std::uint32_t by_maximum = 0;
+    std::uint32_t by_race = 0;
+    // Of the blocks by maximum, none whose maximum is further than this below the largest.
+    float reach = std::numeric_limits<float>::infinity();
+    // Not 0: one more than the number of the step's mask that says which entries count.
+    std::uint16_t mask_row = 0;
+    // How many blocks, which the request names by ids, are sent whatever they hold.
+    std::uint16_t named = 0;
+};
+static_assert(sizeof(LeanWant) == 48);
+
+}  // namespace croupier::request

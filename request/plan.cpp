@@ -1,0 +1,142 @@
+#include "request/plan.h"
+
+#include <array>
+
+namespace croupier::request {
+namespace {
+
+// From such a top-k on, tokens are sooner counted by their values than listed and sorted.
+constexpr std::int32_t kMostListed = 1024;
+
+bool wants_support(const SamplingParams& params, const Setting& setting) {
+    return setting.answers_all_left || params.support > 0;
+}
+
+bool can_be_asked(Step filter) {
+    return filter == Step::min_p || filter == Step::top_p || filter == Step::top_n_sigma ||
+           filter == Step::xtc || filter == Step::typical_p;
+}
+
+class Planner {
+  public:
+    Planner(const SamplingParams& given, const Setting& setting)
+        : given_(given), params_(with_plain_top_k(given, setting.vocab)), setting_(setting) {}
+
+    Plan plan() {
+        plan_.rules = setting_.rules;
+        plan_.key = {params_.seed, setting_.position, params_.child};
+        plan_.temperature = race_temperature(params_);
+        plan_.perturbs_logits = perturbs_logits(params_);
+        plan_.cut = first_cut(params_);
+        plan_.adjusts_first = changes_first(params_, plan_.cut);
+        plan_.changes_logits = setting_.rules.changes || takes_adjustment(params_);
+        plan_.sums_processed = wants_processed(params_) && is_told_by_weight();
+        plan_.answers_left = wants_shares() || (wants_processed(params_) && !plan_.sums_processed);
+        plan_.exact = exact_path();
+        if (is_counted()) plan_.cut.top_k = 0;
+        plan_.path = first_path();
+        plan_.draws_plainly = draws_plainly();
+        return plan_;
+    }
+
+  private:
+    // Of the tokens that are left. A greedy draw's support is one token, whatever the others weigh.
+    bool wants_shares() const { return wants_support(params_, setting_) && !is_greedy(params_); }
+
+    // Whether the distribution is that of all tokens as they stand, at a temperature that the request says.
+    bool is_told_by_weight() const {
+        if (wants_shares() || plan_.changes_logits || setting_.rules.lists) return false;
+        return is_greedy(params_) ||
+               (!is_truncated(params_) && !replaces_draw(params_) && params_.dynatemp_range <= 0.0);
+    }
+
+    DecisionPath exact_path() const {
+        // Adaptive-p's distribution is not of the logits.
+        const bool replaced = has_adaptive_p(params_) && plan_.answers_left;
+        const bool by_classes = setting_.dtype != proto::Dtype::fp32 && !replaced && plan_.adjusts_first;
+        return by_classes ? DecisionPath::classes : DecisionPath::whole_row;
+    }
+
+    bool is_counted() const {
+        return plan_.cut.top_k > kMostListed && !setting_.rules.lists && plan_.exact == DecisionPath::classes;
+    }
+
+    // By a race for which the one filter that is on can be asked of the winner.
+    bool asks_winner(Step filter) const {
+        return !plan_.answers_left && plan_.adjusts_first && !replaces_draw(params_) &&
+               only_filter(params_) == filter;
+    }
+
+    DecisionPath first_path() {
+        if (setting_.rules.lists) return DecisionPath::listed;
+        if (is_greedy(params_) && wants_processed(params_) && !plan_.sums_processed) {
+            plan_.cut.top_k = 0;
+            return plan_.exact;
+        }
+        if (!plan_.cut.none()) return search_head();
+        if (plan_.cut.by_top_p() && !asks_winner(Step::top_p)) {
+            plan_.applied = Step::top_p;
+            return DecisionPath::head;
+        }
+        if (plan_.answers_left || !plan_.adjusts_first) return plan_.exact;
+        return draw_from_all();
+    }
+
+    // How many pass a min-p alone depends on the row: most often few.
+    DecisionPath search_head() {
+        if (!is_tempered_dynamically(params_) && asks_winner(Step::min_p)) plan_.asked = Step::min_p;
+        if (plan_.cut.behind_sigma) plan_.applied = Step::top_n_sigma;
+        plan_.gives_up =
+            plan_.cut.top_k == 0 && (plan_.asked == Step::min_p || plan_.exact == DecisionPath::classes);
+        return DecisionPath::head;
+    }
+
+    // Nothing but the token is answered, and each token has one value.
+    DecisionPath draw_from_all() {
+        const bool truncated = is_truncated(params_);
+        const bool tempered = is_tempered_dynamically(params_);
+        if (has_mirostat(params_) && !truncated && !tempered) return DecisionPath::mirostat;
+        if (replaces_draw(params_)) return plan_.exact;
+        if (tempered && (truncated || params_.rng != proto::Rng::race)) return plan_.exact;
+        if (tempered) {
+            plan_.asked = Step::temperature;
+            return DecisionPath::asked;
+        }
+        if (!truncated) return proposes(given_) ? DecisionPath::proposals : DecisionPath::race;
+        const Step filter = only_filter(params_);
+        if (filter == Step::xtc && !xtc_acts(params_, setting_.position)) return DecisionPath::race;
+        if (!can_be_asked(filter)) return plan_.exact;
+        plan_.asked = filter;
+        return DecisionPath::asked;
+    }
+
+    // Whether the token is the winner of the race, or the first maximum, among all tokens that its mask
+    // allows, by the logits as they stand. A request with an XTC is left out, even where it does not act.
+    bool draws_plainly() const {
+        const bool wants_token_alone = !wants_logprob(params_) && !wants_support(params_, setting_);
+        const bool is_usual = params_.rng == proto::Rng::race && has_default_order(params_);
+        const bool from_all = plan_.path == DecisionPath::race && !is_truncated(params_);
+        const bool first_maximum = plan_.path == DecisionPath::head && is_greedy(params_);
+        return wants_token_alone && is_usual && !plan_.changes_logits && (from_all || first_maximum);
+    }
+
+    const SamplingParams& given_;
+    const SamplingParams params_;
+    const Setting& setting_;
+    Plan plan_;
+};
+
+}  // namespace
+
+const char* name_of(DecisionPath path) noexcept {
+    constexpr std::array kNames = {"none",  "drawn",    "listed",    "head",    "race",
+                                   "asked", "mirostat", "proposals", "classes", "whole_row"};
+    static_assert(kNames.size() == static_cast<std::size_t>(DecisionPath::count_));
+    return path < DecisionPath::count_ ? kNames[static_cast<std::size_t>(path)] : "unknown";
+}
+
+Plan plan_of(const SamplingParams& params, const Setting& setting) noexcept {
+    return Planner(params, setting).plan();
+}
+
+}  // namespace croupier::request

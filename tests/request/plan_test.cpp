@@ -1,0 +1,220 @@
+// One plan for a request: what writers send by it is enough for what samplers read by it.
+#include "request/plan.h"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <random>
+#include <vector>
+
+#include "gpu_writer/column_wants.h"
+#include "gpu_writer/lean_layout.h"
+#include "request/wants.h"
+#include "sampler/plan.h"
+#include "tests/sampler/agreement.h"
+#include "tests/sampler/case_generator.h"
+
+using namespace croupier;
+using sampler::test::RandomCase;
+
+namespace {
+
+constexpr std::uint32_t kVocab = 20'000;
+
+// As a writer finds a request in the segment: the children of none, whose randoms stand at its tokens.
+void as_in_segment(RandomCase& of) {
+    of.request.position_shift = 0;
+    of.request.wants_support = false;
+}
+
+proto::Geometry geometry_of(std::uint32_t vocab, proto::Dtype dtype) {
+    proto::Geometry geometry;
+    geometry.vocab = vocab;
+    geometry.dtype = dtype;
+    geometry.max_batch = 1;
+    geometry.lean_blocks = proto::kUsualLeanBlocks;
+    proto::fill_even_shards(geometry);
+    return geometry;
+}
+
+// Of a row that a language model could have written, in steps that are seldom equal.
+void fill_row(RandomCase& of, proto::Dtype dtype, std::mt19937_64& generator) {
+    std::normal_distribution<float> normal(0.0F, generator() % 2 == 0 ? 1.5F : 3.0F);
+    of.shape = {dtype, 64};
+    of.logits.resize(kVocab);
+    for (float& logit : of.logits) logit = sampler::test::quantised(normal(generator), dtype);
+}
+
+// One column of one rank, as a lean writer sends it by its want.
+class SentColumn {
+  public:
+    SentColumn(const RandomCase& of, const request::Plan& plan)
+        : row_(of.logits, of.shape),
+          geometry_(geometry_of(kVocab, of.shape.dtype)),
+          shape_(gpu_writer::lean_shape(geometry_, 0, 1, {})),
+          part_(shape_.layout.bytes),
+          slice_memory_(geometry_.tiles(0) * geometry_.tile * proto::element_bytes(geometry_.dtype)),
+          names_(shape_.room),
+          placed_((geometry_.blocks() + 63) / 64) {
+        want_ = request::want_of(plan, of.params, {shape_.room, name_blocks(of, plan)});
+        const auto& mask = of.request.mask;
+        if (!mask.empty() && plan.rules.lists) want_.flags.add(request::Want::whole);
+        if (!mask.empty() && !want_.flags.has(request::Want::whole)) want_.mask_row = 1;
+        // Masks are read by blocks, up to a cache line's end.
+        mask_.assign((mask.size() + 15) / 16 * 16, 0);
+        std::copy(mask.begin(), mask.end(), mask_.begin());
+        shape_.masks = {mask_.data(), mask_.size()};
+        shape_.names = {names_.data(), static_cast<std::uint32_t>(names_.size())};
+        const void* elements = row_.view().slices[0].elements;
+        gpu_writer::lay_lean(shape_, {&want_, 1}, {&elements, 1}, {part_.data(), slice_memory_.data()});
+        if (want_.flags.has(request::Want::whole)) placed_.assign(placed_.size(), ~std::uint64_t{0});
+        read_head();
+    }
+
+    const request::LeanWant& want() const { return want_; }
+    sampler::RowView whole() const { return row_.view(); }
+    sampler::RowView view() {
+        sampler::RowView view = row_.view();
+        slice_ = view.slices[0];
+        slice_.elements = slice_memory_.data();
+        slice_.summaries = {};
+        slice_.lean = &lean_;
+        view.slices = {&slice_, 1};
+        return view;
+    }
+    void grant(std::span<const std::uint64_t> missing) {
+        gpu_writer::lay_blocks(shape_, 0, row_.view().slices[0].elements, missing, slice_memory_.data());
+        for (std::size_t i = 0; i < missing.size(); ++i) placed_[i] |= missing[i];
+    }
+
+  private:
+    std::optional<std::uint16_t> name_blocks(const RandomCase& of, const request::Plan& plan) {
+        gpu_writer::NamedBlocks named(0, geometry_.blocks());
+        if (plan.rules.lists) {
+            for (const std::int32_t token : of.request.allowed_ids) named.add(token);
+        } else {
+            for (const proto::TokenBias& each : of.request.bias) {
+                if (each.bias > 0.0F) named.add(each.token);
+            }
+        }
+        return named.take(std::span(names_).first(request::most_named(plan.rules, shape_.room)));
+    }
+
+    void read_head() {
+        const auto& layout = shape_.layout;
+        const auto& head = *reinterpret_cast<const proto::LeanHead*>(part_.data() + layout.heads);
+        lean_.masked = head.flags.has(proto::Sent::under_mask);
+        lean_.holds_nothing = head.flags.has(proto::Sent::nothing);
+        lean_.maxima = part_.data() + layout.maxima;
+        lean_.blocks = reinterpret_cast<const std::uint16_t*>(part_.data() + layout.blocks);
+        lean_.elements = part_.data() + layout.elements;
+        lean_.sent = head.sent;
+        lean_.placed = placed_.data();
+        lean_.weight = head.weight;
+        lean_.weight_at_scale = head.weight_at_scale;
+        lean_.scale = head.scale;
+        const std::uint32_t blocks = shape_.slice.blocks;
+        if (head.flags.has(proto::Sent::weighed_blocks))
+            lean_.block_weights =
+                reinterpret_cast<const std::uint8_t*>(part_.data() + layout.block_weights(0, blocks));
+        if (head.flags.has(proto::Sent::row_spread))
+            lean_.spread = reinterpret_cast<const proto::LeanSpread*>(part_.data() + layout.spread(0))->of;
+        if (head.flags.has(proto::Sent::race_best))
+            lean_.racers =
+                *reinterpret_cast<const proto::Racers*>(part_.data() + layout.racers(0, head.flags, blocks));
+        if (head.flags.has_any(proto::Sent::draw_alone | proto::Sent::draw_beside)) lean_.draw = head.draw;
+    }
+
+    sampler::test::RowFixture row_;
+    proto::Geometry geometry_;
+    gpu_writer::LeanShape shape_;
+    std::vector<std::byte> part_;
+    std::vector<std::byte> slice_memory_;
+    std::vector<std::uint16_t> names_;
+    std::vector<std::uint32_t> mask_;
+    std::vector<std::uint64_t> placed_;
+    request::LeanWant want_;
+    sampler::LeanColumn lean_;
+    sampler::Slice slice_;
+};
+
+struct Decided {
+    sampler::reference::Outcome outcome;
+    int requests = 0;  // for more blocks
+};
+
+Decided decide(SentColumn& column, bool whole, const sampler::Request& request,
+               sampler::Workspace& workspace) {
+    sampler::SequenceState state(
+        kVocab, static_cast<std::uint32_t>(request.prompt.size() + request.output.size()) + 1);
+    state.begin(*request.params, request.dry_breakers);
+    Decided decided;
+    for (;;) {
+        const auto decision =
+            sampler::decide(whole ? column.whole() : column.view(), request, state, workspace);
+        if (workspace.answer().missing.empty()) {
+            decided.outcome = sampler::test::outcome_of(decision, workspace.answer());
+            return decided;
+        }
+        REQUIRE(++decided.requests < 40);
+        column.grant(workspace.answer().missing);
+    }
+}
+
+}  // namespace
+
+TEST_CASE("a writer and a sampler make the same plan of a request") {
+    std::mt19937_64 generator(20261126);
+    RandomCase random_case;
+    for (int number = 0; number < 100'000; ++number) {
+        constexpr std::uint32_t kFewTokens = 70;
+        sampler::test::fill_case(random_case, kFewTokens, generator);
+        as_in_segment(random_case);
+        const sampler::Request& request = random_case.request;
+        const proto::Geometry geometry = geometry_of(kFewTokens, random_case.shape.dtype);
+        proto::SequenceEntry entry{};
+        entry.prompt_length = static_cast<std::uint32_t>(request.prompt.size());
+        entry.allowed_count = static_cast<std::uint32_t>(request.allowed_ids.size());
+        entry.bias_count = static_cast<std::uint16_t>(request.bias.size());
+        entry.bad_words_count = static_cast<std::uint32_t>(request.bad_words.size());
+        const auto position = static_cast<std::uint32_t>(request.output.size());
+        const request::Plan of_writer =
+            gpu_writer::plan_in_segment(random_case.params, entry, position, geometry);
+        const request::Plan of_sampler =
+            sampler::plan_of(random_case.params, request, {geometry.dtype, geometry.vocab});
+        INFO("case " << number << ": " << sampler::test::describe(random_case));
+        REQUIRE(of_writer == of_sampler);
+    }
+}
+
+TEST_CASE("what is sent by a plan is enough where it is said to be, and gives the whole row's token anyway") {
+    std::mt19937_64 generator(20261127);
+    RandomCase random_case;
+    sampler::Workspace workspace(kVocab);
+    int sufficient = 0;
+    int decided_at_once = 0;
+    for (int number = 0; number < 3'000; ++number) {
+        sampler::test::fill_case(random_case, kVocab, generator);
+        as_in_segment(random_case);
+        fill_row(random_case, static_cast<proto::Dtype>(number % 3), generator);
+        const request::Plan plan =
+            sampler::plan_of(random_case.params, random_case.request, {random_case.shape.dtype, kVocab});
+        SentColumn column(random_case, plan);
+        INFO("case " << number << ", path " << request::name_of(plan.path) << ": "
+                     << sampler::test::describe(random_case));
+        const Decided by_row = decide(column, true, random_case.request, workspace);
+        const Decided by_column = decide(column, false, random_case.request, workspace);
+        const std::string difference = sampler::test::difference(by_column.outcome, by_row.outcome,
+                                                                 sampler::test::Logprobs::within_error);
+        REQUIRE(difference.empty());
+        decided_at_once += by_column.requests == 0 ? 1 : 0;
+        if (!request::suffices(plan, random_case.params, column.want())) continue;
+        // 16 bits leave blocks with the same maximum.
+        const bool by_maximum = plan.path == request::DecisionPath::head;
+        if (by_maximum && random_case.shape.dtype != proto::Dtype::fp32) continue;
+        ++sufficient;
+        REQUIRE(by_column.requests == 0);
+    }
+    // Neither would be worth a test if it were rare.
+    CHECK(sufficient > 1'000);
+    CHECK(decided_at_once > sufficient);
+}

@@ -1,0 +1,26 @@
+// What a lean step sends of a column of one vocabulary, with room for 96 blocks unless a test says more.
+#pragma once
+
+#include <cstdint>
+
+#include "request/plan.h"
+#include "request/wants.h"
+
+namespace croupier::request::test {
+
+constexpr std::uint32_t kVocab = 151936;
+
+inline LeanWant want_in(const proto::SamplingParams& params, std::uint32_t history, const Rules& rules,
+                        const BlockRoom& room) {
+    const Plan plan = plan_of(params, {rules, false, history, kVocab, proto::Dtype::bf16});
+    return want_of(plan, params, room);
+}
+
+// Lists name too many blocks.
+inline LeanWant want_at(const proto::SamplingParams& params, std::uint32_t history, const Rules& rules = {}) {
+    BlockRoom room{96};
+    if (rules.lists) room.named.reset();
+    return want_in(params, history, rules, room);
+}
+
+}  // namespace croupier::request::test
