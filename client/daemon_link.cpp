@@ -73,9 +73,8 @@ shm::Result<bool> DaemonLink::configure(bool decisions_over_zmq) {
     return channel_.ask<wire::Configured>(builder, question, [](const wire::Configured&) {});
 }
 
-shm::Result<DecisionStream> DaemonLink::connect_decisions() {
-    CROUPIER_TRY_VALUE(dealer, Dealer::connect(context_, facts_.decisions_endpoint, keys_));
-    return DecisionStream(std::move(dealer), facts_.id);
+shm::Result<Dealer> DaemonLink::connect_decisions() {
+    return Dealer::connect(context_, facts_.decisions_endpoint, keys_);
 }
 
 shm::Result<bool> DaemonLink::close() {

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "client/control_channel.h"
-#include "client/decision_stream.h"
+#include "client/dealer.h"
 #include "client/options.h"
 
 namespace croupier::client {
@@ -25,7 +25,7 @@ class DaemonLink {
 
     const SessionFacts& facts() const { return facts_; }
     shm::Result<bool> configure(bool decisions_over_zmq);
-    shm::Result<DecisionStream> connect_decisions();
+    shm::Result<Dealer> connect_decisions();
     shm::Result<bool> close();
 
   private:

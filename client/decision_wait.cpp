@@ -16,8 +16,8 @@ using std::chrono::steady_clock;
 // The last commit wakes a sleeper; the longest sleep only bounds how late a takeover is seen.
 constexpr shm::WaitSettings kRingWait{shm::WaitMode::adaptive, std::chrono::microseconds(50),
                                       milliseconds(5)};
-// How late another daemon's generation is seen by a client that waits for a message.
-constexpr milliseconds kStreamSlice{20};
+// A client that waits for a message checks this often whether the daemon or the session has changed.
+constexpr milliseconds kLongestWait{20};
 
 croupier_decision to_c(const proto::Decision& decision) {
     croupier_decision plain{};
@@ -69,7 +69,7 @@ shm::Result<std::optional<croupier_step>> AttachedSession::wait(milliseconds tim
         return shm::fail(Errc::bad_argument, "no step is in flight: submit one before waiting");
     const Deadline deadline = steady_clock::now() + timeout;
     if (ring_ != nullptr && timeout > timeout.zero()) ring_->note_waiting();
-    CROUPIER_TRY_VALUE(taken, stream_ ? wait_on_stream(deadline) : wait_on_ring(deadline));
+    CROUPIER_TRY_VALUE(taken, messages_ != nullptr ? wait_for_message(deadline) : wait_on_ring(deadline));
     if (taken) {
         step = taken_step_;
         return step;
@@ -104,26 +104,17 @@ shm::Result<bool> AttachedSession::wait_on_ring(Deadline deadline) {
     }
 }
 
-shm::Result<bool> AttachedSession::wait_on_stream(Deadline deadline) {
+shm::Result<bool> AttachedSession::wait_for_message(Deadline deadline) {
     while (true) {
         auto usable = place_->check_usable();
         if (!usable && !ended(usable.error())) return usable;
-        if (!usable && ring_ != nullptr && ring_->next_complete()) {
-            return take(decided_in_ring());
-        }
-        if (usable) subscribe();
+        if (!usable && ring_ != nullptr && ring_->next_complete()) return take(decided_in_ring());
         const auto left =
             usable ? std::chrono::ceil<milliseconds>(deadline - steady_clock::now()) : milliseconds::zero();
-        CROUPIER_TRY_VALUE(received, stream_->receive(std::clamp(left, milliseconds::zero(), kStreamSlice)));
-        const std::optional<StreamedStep>& message = received;
-        // An earlier step was taken already; a later one comes again, because the daemon sends in order
-        // and from `taken` on after each subscription.
-        if (message && message->step == place_->next_to_take()) {
-            stream_->note_progress();
-            return take({message->refused, std::span(std::as_const(message->decisions)), &*message});
-        }
-        if (!message && !usable) return usable;
-        if (!message && left <= left.zero()) return false;
+        CROUPIER_TRY_VALUE(message, messages_->receive(std::clamp(left, milliseconds::zero(), kLongestWait)));
+        if (message) return take({message->refused, std::span(std::as_const(message->decisions)), &*message});
+        if (!usable) return usable;
+        if (left <= milliseconds::zero()) return false;
     }
 }
 

@@ -23,6 +23,7 @@ class LocalRing final : public SchedulePlace {
 
     const std::string& segment_path() const override { return segment_->path(); }
     const proto::Geometry& geometry() const override { return segment_->geometry(); }
+    const shm::Segment& segment() const { return *segment_; }
     const proto::SegmentHeader& header() const { return segment_->header(); }
     // What of SamplingParams this library and the segment's maker know.
     std::uint32_t params_bytes() const {
@@ -58,7 +59,7 @@ class LocalRing final : public SchedulePlace {
     shm::Result<bool> check_usable() override;
     bool daemon_alive() override { return watch_.alive(*segment_); }
     bool can_be_found() const override { return !segment_->removed(); }
-    std::uint32_t daemon_generation() override {
+    std::uint32_t daemon_generation() const {
         return segment_->header().daemon_generation.load(std::memory_order_acquire);
     }
 

@@ -1,7 +1,8 @@
-// A session's ring on another host: records go there through a relay, and only what it refuses comes back.
+// A session's ring on another host: a relay there writes the records and returns the decisions.
 #pragma once
 
 #include <chrono>
+#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
@@ -12,13 +13,15 @@
 #include "client/live_uids.h"
 #include "client/options.h"
 #include "client/schedule_place.h"
+#include "client/streamed_step.h"
 #include "proto/wire.h"
+#include "shm/file.h"
 
 namespace croupier::client {
 
-// What can be checked without the segment is checked here, so that it is refused in the call. Records are
-// sent without waiting: what the relay refuses fails the next calls, and the wait for the step concerned.
-class RelayedRing final : public SchedulePlace {
+// Checks here what can be checked without the segment, so that the call itself fails. Sends records without
+// waiting: what the relay refuses fails the next calls and the wait for the step concerned.
+class RelayedRing final : public SchedulePlace, public StepMessages {
   public:
     static shm::Result<std::unique_ptr<RelayedRing>> attach(const croupier_record_channel& channel,
                                                             const SessionFacts& facts,
@@ -47,9 +50,11 @@ class RelayedRing final : public SchedulePlace {
 
     shm::Result<bool> check_usable() override;
     bool daemon_alive() override { return daemon_alive_; }
-    // Its relay is told on its own host.
+    // Only the relay's host knows.
     bool can_be_found() const override { return true; }
-    std::uint32_t daemon_generation() override { return daemon_generation_; }
+
+    shm::Result<std::optional<StreamedStep>> receive(std::chrono::milliseconds timeout) override;
+    shm::Result<int> descriptor() override;
 
   private:
     using Output = std::vector<std::int32_t>;
@@ -76,9 +81,12 @@ class RelayedRing final : public SchedulePlace {
     shm::Result<bool> send(flatbuffers::FlatBufferBuilder& builder, flatbuffers::Offset<Record> record);
     shm::Result<bool> send_owed_take();
     shm::Result<bool> send_submit(std::span<const croupier_column> columns);
-    // What the relay has answered by now, or within `timeout`: of another session's answers, nothing.
+    // The next answer to this session, if it comes within `timeout`.
     shm::Result<const wire::Message*> next_answer(std::chrono::milliseconds timeout);
-    void take_in_answers();
+    // Waits for one answer, then reads all that are there.
+    void take_in_answers(std::chrono::milliseconds timeout = std::chrono::milliseconds::zero());
+    void take_in(const wire::Message& answer);
+    void show_pending();
     shm::Result<bool> may_write();
     StepSent& slot_of(std::uint64_t step) { return steps_[step % geometry_.slots]; }
     const StepSent& slot_of(std::uint64_t step) const { return steps_[step % geometry_.slots]; }
@@ -97,8 +105,10 @@ class RelayedRing final : public SchedulePlace {
     std::uint64_t last_record_;
     std::optional<Fault> fault_;
     bool daemon_alive_ = true;
-    std::uint32_t daemon_generation_ = 0;
     std::vector<std::uint8_t> answer_;
+    std::deque<StreamedStep> received_;  // decided steps that were not taken
+    shm::FileDescriptor pending_;        // readable while there are some
+    shm::FileDescriptor readable_;       // an epoll set of `pending_` and the channel
 };
 
 }  // namespace croupier::client

@@ -42,7 +42,6 @@ class SchedulePlace {
     virtual bool daemon_alive() = 0;
     // A daemon that is started finds the session.
     virtual bool can_be_found() const = 0;
-    virtual std::uint32_t daemon_generation() = 0;
 };
 
 // Whether a step's grammar masks have room in the session.

@@ -68,6 +68,10 @@ int channel_receive(void* context, uint32_t timeout_ms, const void** answer, siz
                                            answer, size, error);
 }
 
+int channel_descriptor(void* context) {
+    return static_cast<croupier_fan_out*>(context)->group->descriptor();
+}
+
 }  // namespace
 
 extern "C" {
@@ -143,6 +147,7 @@ int croupier_fan_out_channel(croupier_fan_out* fan_out, croupier_record_channel*
         ours.context = fan_out;
         ours.send = channel_send;
         ours.receive = channel_receive;
+        ours.descriptor = channel_descriptor;
         return done(shm::write_struct(ours, *channel, "croupier_record_channel", kChannelAtFirst));
     });
 }

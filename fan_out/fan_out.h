@@ -39,19 +39,24 @@ struct Answer {
     Record bytes;
 };
 
-// Used by one thread at a time. After an error the group is over: every later call gives the same error.
+// One thread at a time may use it. After an error the group has ended: every later call returns the same
+// error.
 class FanOut {
   public:
     virtual ~FanOut() = default;
 
-    // The root's. False: busy, a member has not received what is under way; nothing was sent.
+    // For the root. False: a member has not received the records in flight, so nothing was sent.
     virtual shm::Result<bool> send(std::span<const std::uint8_t> record);
     virtual shm::Result<std::optional<Answer>> receive_answer(std::chrono::milliseconds timeout);
+    // Readable when an answer may have come. A call of send() may consume that: call receive_answer() until
+    // it returns nothing before you wait.
+    virtual int descriptor() const { return -1; }
 
-    // Of the other members; the record stays until the next call, aligned for every type.
+    // For the other members. The record stays valid until the next call and is aligned for every type.
+    // Returns nothing early when `wake` is readable; -1: no descriptor ends the wait.
     virtual shm::Result<std::optional<std::span<const std::uint8_t>>> receive(
-        std::chrono::milliseconds timeout);
-    // False: busy, the root does not read its answers.
+        std::chrono::milliseconds timeout, int wake = -1);
+    // False: the root does not read its answers, so nothing was sent.
     virtual shm::Result<bool> answer(std::span<const std::uint8_t> bytes);
 };
 

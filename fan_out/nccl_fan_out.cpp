@@ -71,6 +71,7 @@ class NcclRoot final : public NcclEnd {
     shm::Result<bool> begin();
     shm::Result<bool> send(std::span<const std::uint8_t> record) override;
     shm::Result<std::optional<Answer>> receive_answer(milliseconds timeout) override;
+    int descriptor() const override { return control_->descriptor(); }
 
   private:
     // All of it: each record brings a receipt from each member.
@@ -175,7 +176,8 @@ class NcclMember final : public NcclEnd {
     using NcclEnd::NcclEnd;
 
     shm::Result<bool> begin();
-    shm::Result<std::optional<std::span<const std::uint8_t>>> receive(milliseconds timeout) override;
+    shm::Result<std::optional<std::span<const std::uint8_t>>> receive(milliseconds timeout,
+                                                                      int wake) override;
     shm::Result<bool> answer(std::span<const std::uint8_t> bytes) override {
         if (failed_) return *failed_;
         return send_receipt({received_, 1}, bytes);
@@ -183,9 +185,9 @@ class NcclMember final : public NcclEnd {
 
   private:
     shm::Result<bool> send_receipt(const FanOutReceipt& receipt, std::span<const std::uint8_t> answer);
-    shm::Result<bool> look_at_control() override { return hear(milliseconds::zero()); }
-    shm::Result<bool> hear(milliseconds timeout);
-    shm::Result<bool> begin_next(Clock::time_point deadline);
+    shm::Result<bool> look_at_control() override { return hear(milliseconds::zero(), -1); }
+    shm::Result<bool> hear(milliseconds timeout, int wake);
+    shm::Result<bool> begin_next(Clock::time_point deadline, int wake);
     shm::Result<bool> await_broadcast(Clock::time_point deadline);
 
     std::deque<FanOutAnnouncement> announced_;
@@ -213,8 +215,8 @@ shm::Result<bool> NcclMember::begin() {
     return meet(id);
 }
 
-shm::Result<bool> NcclMember::hear(milliseconds timeout) {
-    CROUPIER_TRY_VALUE(record, control_->receive(timeout));
+shm::Result<bool> NcclMember::hear(milliseconds timeout, int wake) {
+    CROUPIER_TRY_VALUE(record, control_->receive(timeout, wake));
     if (!record) return true;
     FanOutAnnouncement announcement;
     if (record->size() != sizeof(announcement)) {
@@ -232,10 +234,10 @@ shm::Result<bool> NcclMember::hear(milliseconds timeout) {
     return true;
 }
 
-shm::Result<bool> NcclMember::begin_next(Clock::time_point deadline) {
+shm::Result<bool> NcclMember::begin_next(Clock::time_point deadline, int wake) {
     if (announced_.empty()) {
         const auto left = std::chrono::ceil<milliseconds>(deadline - Clock::now());
-        CROUPIER_TRY(hear(std::max(left, milliseconds::zero())));
+        CROUPIER_TRY(hear(std::max(left, milliseconds::zero()), wake));
     }
     if (announced_.empty()) return false;
     under_way_ = announced_.front();
@@ -259,12 +261,13 @@ shm::Result<bool> NcclMember::await_broadcast(Clock::time_point deadline) {
     }
 }
 
-shm::Result<std::optional<std::span<const std::uint8_t>>> NcclMember::receive(milliseconds timeout) {
+shm::Result<std::optional<std::span<const std::uint8_t>>> NcclMember::receive(milliseconds timeout,
+                                                                              int wake) {
     std::optional<std::span<const std::uint8_t>> record;
     if (failed_) return *failed_;
     const auto deadline = Clock::now() + timeout;
     if (!under_way_) {
-        auto begun = begin_next(deadline);
+        auto begun = begin_next(deadline, wake);
         if (!begun) return fail_for_good(begun.error());
         if (!begun.value()) return record;
     }

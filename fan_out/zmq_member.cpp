@@ -60,7 +60,8 @@ class ZmqMember final : public FanOut {
     }
 
     shm::Result<bool> begin();
-    shm::Result<std::optional<std::span<const std::uint8_t>>> receive(milliseconds timeout) override;
+    shm::Result<std::optional<std::span<const std::uint8_t>>> receive(milliseconds timeout,
+                                                                      int wake) override;
     shm::Result<bool> answer(std::span<const std::uint8_t> bytes) override;
 
   private:
@@ -188,7 +189,7 @@ shm::Result<bool> ZmqMember::accept_record() {
     return true;
 }
 
-shm::Result<std::optional<std::span<const std::uint8_t>>> ZmqMember::receive(milliseconds timeout) {
+shm::Result<std::optional<std::span<const std::uint8_t>>> ZmqMember::receive(milliseconds timeout, int wake) {
     std::optional<std::span<const std::uint8_t>> record;
     if (failed_) return *failed_;
     const auto deadline = Clock::now() + timeout;
@@ -211,7 +212,7 @@ shm::Result<std::optional<std::span<const std::uint8_t>>> ZmqMember::receive(mil
         }
         const auto left = time_left(deadline);
         if (left == milliseconds::zero()) return record;
-        (void)wait_for_either(socket_, connection_->events(), left);
+        if (wait_for_either(socket_, connection_->events(), left, wake).wake) return record;
     }
 }
 

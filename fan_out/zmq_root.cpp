@@ -44,6 +44,7 @@ class ZmqRoot final : public FanOut {
     shm::Result<bool> begin();
     shm::Result<bool> send(std::span<const std::uint8_t> record) override;
     shm::Result<std::optional<Answer>> receive_answer(milliseconds timeout) override;
+    int descriptor() const override { return static_cast<int>(socket_.get(zmq::sockopt::fd)); }
 
   private:
     shm::Result<bool> await_members();

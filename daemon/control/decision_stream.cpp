@@ -1,6 +1,5 @@
 #include "daemon/control/decision_stream.h"
 
-#include <algorithm>
 #include <array>
 #include <iterator>
 #include <vector>
@@ -9,7 +8,6 @@
 #include "daemon/control/endpoint.h"
 #include "event_log/event_log.h"
 #include "proto/wire.h"
-#include "shm/step_window.h"
 
 namespace croupier::daemon {
 
@@ -20,32 +18,6 @@ using proto::SessionCounter;
 namespace {
 
 constexpr int kSubscriptionsATurn = 64;
-
-// The ranked log-probs of a step, as they are sent.
-struct Ranked {
-    std::vector<wire::LogprobEntry> entries;
-    std::vector<std::uint8_t> counts;
-
-    using Column = proto::StoredArray<const proto::RankedLogprob>;
-    void add(Column column) {
-        for (const auto& [token, logprob, rank] : column) entries.emplace_back(token, logprob, rank);
-        counts.push_back(static_cast<std::uint8_t>(column.size()));
-    }
-};
-
-// And what the tokens were drawn from.
-struct Supports {
-    std::vector<wire::SurvivorEntry> entries;
-    std::vector<std::uint32_t> counts;
-    std::vector<std::uint32_t> totals;
-
-    void add(const shm::AnsweredSupport& column) {
-        for (const auto& [token, reserved, probability] : column.survivors)
-            entries.emplace_back(token, reserved, probability);
-        counts.push_back(static_cast<std::uint32_t>(column.survivors.size()));
-        totals.push_back(column.total);
-    }
-};
 
 }  // namespace
 
@@ -114,9 +86,9 @@ void DecisionStream::serve(const SessionRegistry& registry, const std::string& e
             refuse(frames[0], session.error());
             continue;
         }
-        const auto& header = registry.find(session.value())->header();
-        subscribers_[session.value()] = {frames[0].to_string(), std::move(peer).value(),
-                                         header.taken.load(std::memory_order_acquire)};
+        subscribers_.insert_or_assign(session.value(),
+                                      Subscriber{frames[0].to_string(), std::move(peer).value(),
+                                                 shm::DecisionSender(*registry.find(session.value()))});
     }
 }
 
@@ -126,59 +98,26 @@ void DecisionStream::drop_unadmitted(const Admitted& admitted) {
 
 void DecisionStream::send_completed(const SessionRegistry& registry) {
     std::erase_if(subscribers_, [&](const auto& entry) { return registry.find(entry.first) == nullptr; });
+    flatbuffers::FlatBufferBuilder builder;
     for (auto& [id, subscriber] : subscribers_) {
         const shm::Segment& segment = *registry.find(id);
-        const shm::StepWindow window = shm::steps_in_flight(segment);
-        if (!window.sound) continue;
-        subscriber.next_step = std::max(subscriber.next_step, window.first);
-        while (subscriber.next_step < window.end && send_step(segment, subscriber)) ++subscriber.next_step;
+        while (subscriber.sender.pack(segment, 0, builder) && send(segment, subscriber.frame, builder)) {
+            subscriber.sender.advance(segment);
+        }
     }
 }
 
-bool DecisionStream::send_step(const shm::Segment& segment, Subscriber& subscriber) {
-    const std::uint64_t step = subscriber.next_step;
-    const std::uint32_t slot = segment.slot_of(step);
-    const std::uint32_t columns = std::min(segment.schedule(slot).columns, segment.geometry().max_batch);
-    if (!shm::step_complete(segment, slot, columns)) return false;
-    flatbuffers::FlatBufferBuilder builder;
-    std::vector<wire::DecisionEntry> entries;
-    entries.reserve(columns);
-    for (std::uint32_t column = 0; column < columns; ++column) {
-        const proto::Decision decision = segment.decisions(slot)[column];
-        entries.emplace_back(decision.sequence_uid, decision.token, decision.logprob, decision.position,
-                             decision.flags, static_cast<std::uint16_t>(decision.error));
-    }
-    const auto refused = shm::step_refusal(segment, slot);
-    const bool ranks = segment.geometry().max_logprobs > 0;
-    const bool supports = segment.geometry().max_support > 0;
-    Ranked ranked;
-    Supports supported;
-    for (std::uint32_t column = 0; column < columns; ++column) {
-        const bool decided = segment.decisions(slot)[column].load().error == proto::DecisionError::none;
-        if (ranks)
-            ranked.add(decided ? shm::asked_logprobs(segment.logprobs(slot, column)) : Ranked::Column());
-        if (supports)
-            supported.add(decided ? shm::answered_support(segment, slot, column) : shm::AnsweredSupport());
-    }
-    const auto body = wire::CreateStepDecisionsDirect(
-        builder, segment.id(), step, static_cast<std::uint16_t>(refused), &entries,
-        ranks ? &ranked.entries : nullptr, ranks ? &ranked.counts : nullptr,
-        supports ? &supported.entries : nullptr, supports ? &supported.counts : nullptr,
-        supports ? &supported.totals : nullptr);
-    wire::finish(builder, 0, body);
-    auto& header = segment.header();
+bool DecisionStream::send(const shm::Segment& segment, const std::string& frame,
+                          const flatbuffers::FlatBufferBuilder& builder) {
     try {
         const std::array<zmq::const_buffer, 2> frames = {
-            zmq::buffer(subscriber.frame), zmq::buffer(builder.GetBufferPointer(), builder.GetSize())};
-        if (zmq::send_multipart(socket_, frames, zmq::send_flags::dontwait)) {
-            header.counter(SessionCounter::zmq_steps_sent).fetch_add(1, std::memory_order_relaxed);
-            return true;
-        }
+            zmq::buffer(frame), zmq::buffer(builder.GetBufferPointer(), builder.GetSize())};
+        if (zmq::send_multipart(socket_, frames, zmq::send_flags::dontwait)) return true;
     } catch (const zmq::error_t& gone) {
         event_log::write(Event::peer_unreachable, {{"socket", "decisions"}, {"session_id", segment.id()}},
                          "the subscriber of session {} is not reachable: {}", segment.id(), gone.what());
     }
-    header.counter(SessionCounter::zmq_send_deferred).fetch_add(1, std::memory_order_relaxed);
+    segment.header().counter(SessionCounter::zmq_send_deferred).fetch_add(1, std::memory_order_relaxed);
     return false;
 }
 

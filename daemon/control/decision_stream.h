@@ -8,6 +8,7 @@
 #include <zmq.hpp>
 
 #include "daemon/control/session_registry.h"
+#include "shm/decision_sender.h"
 
 namespace croupier::daemon {
 
@@ -31,10 +32,11 @@ class DecisionStream {
     struct Subscriber {
         std::string frame;
         Peer peer;
-        std::uint64_t next_step = 0;
+        shm::DecisionSender sender;
     };
 
-    bool send_step(const shm::Segment& segment, Subscriber& subscriber);
+    bool send(const shm::Segment& segment, const std::string& frame,
+              const flatbuffers::FlatBufferBuilder& builder);
     void refuse(const zmq::message_t& peer, const shm::Error& why);
 
     shm::Result<std::uint64_t> read_subscription(zmq::message_t& frame, const SessionRegistry& registry,
