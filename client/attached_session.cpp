@@ -52,7 +52,7 @@ shm::Result<bool> AttachedSession::choose_stream(bool over_zmq) {
     const bool streaming = ring_->header().zmq_stream.load(std::memory_order_acquire) != 0;
     if (streaming != over_zmq) CROUPIER_TRY(link_.configure(over_zmq));
     if (!over_zmq) return true;
-    CROUPIER_TRY_VALUE(dealer, link_.connect_decisions());
+    CROUPIER_TRY_VALUE(dealer, link_.connect());
     stream_ = std::make_unique<DecisionStream>(std::move(dealer), link_.facts().id, *ring_);
     messages_ = stream_.get();
     return true;

@@ -21,7 +21,7 @@ void DecisionStream::keep_subscribed() {
     generation_ = generation;
     quiet_since_ = now;
     flatbuffers::FlatBufferBuilder builder;
-    wire::finish(builder, 0, wire::CreateSubscribe(builder, session_id_));
+    wire::finish(builder, 0, wire::CreateConfigure(builder, session_id_, true));
     dealer_.send(builder.GetBufferPointer(), builder.GetSize());
 }
 
