@@ -50,7 +50,9 @@ shm::Result<bool> AttachedSession::attach_place(const OpenRequest& request) {
 // The choice of an earlier client still stands in the segment of a resumed session.
 shm::Result<bool> AttachedSession::choose_stream(bool over_zmq) {
     const bool streaming = ring_->header().zmq_stream.load(std::memory_order_acquire) != 0;
-    if (streaming != over_zmq) CROUPIER_TRY(link_.configure(over_zmq));
+    if (streaming != over_zmq) {
+        CROUPIER_TRY(link_.configure(over_zmq));
+    }
     if (!over_zmq) return true;
     CROUPIER_TRY_VALUE(dealer, link_.connect());
     stream_ = std::make_unique<DecisionStream>(std::move(dealer), link_.facts().id, *ring_);

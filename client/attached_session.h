@@ -38,8 +38,7 @@ class AttachedSession {
     // The oldest step in flight, if it is decided in time. Its decisions stay valid until the next call. A
     // dead daemon is an error only when the time is over, because a restarted one continues the session.
     shm::Result<std::optional<croupier_step>> wait(std::chrono::milliseconds timeout);
-    // Readable when wait() may have a step. Call wait() until it returns nothing before you wait for it
-    // again.
+    // Readable when wait() may have a step. Call wait() until it returns nothing, then poll again.
     shm::Result<int> event_descriptor();
     shm::Result<bool> close() { return link_.close(); }
 
@@ -75,7 +74,7 @@ class AttachedSession {
     std::unique_ptr<DecisionSignal> signal_;  // if the caller asked for a descriptor of the ring
     std::vector<croupier_column> columns_;
     std::vector<croupier_decision> taken_;
-    std::vector<croupier_logprob> taken_best_;  // of all of them
+    std::vector<croupier_logprob> taken_best_;  // of all decisions in taken_
     std::vector<croupier_survivor> taken_support_;
     croupier_step taken_step_{};
 };

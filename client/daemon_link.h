@@ -1,4 +1,4 @@
-// A session as the daemon knows it: opened, configured and closed over ZMQ.
+// Opens, configures and closes a session over the daemon's control socket.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// AttachedSession's other half: how decisions come back.
+// The part of AttachedSession that waits for decided steps and takes them.
 #include <algorithm>
 #include <string>
 
@@ -13,7 +13,7 @@ using shm::Errc;
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-// The last commit wakes a sleeper; the longest sleep only bounds how late a takeover is seen.
+// The last commit wakes a sleeping client. The longest sleep bounds how late it sees a takeover.
 constexpr shm::WaitSettings kRingWait{shm::WaitMode::adaptive, std::chrono::microseconds(50),
                                       milliseconds(5)};
 // A client that waits for a message checks this often whether the daemon or the session has changed.
@@ -37,13 +37,13 @@ proto::Decision refused_column(std::uint64_t uid, proto::DecisionError why) {
     return decision;
 }
 
-// What was found wrong in a column says in which.
+// Adds the column to an error.
 shm::Result<bool> of_column(std::uint32_t column, shm::Result<bool> taken) {
     if (taken) return taken;
     return shm::fail(taken.error().code, "column " + std::to_string(column) + ": " + taken.error().message);
 }
 
-// Each decision's part of `all`, where they lie one after another: all are there by now, and stay in place.
+// Points each decision to its part of `all`, which has the parts one after another and grows no more.
 template <typename T>
 void deal_out(std::vector<croupier_decision>& decisions, const std::vector<T>& all,
               const T* croupier_decision::*first, std::uint32_t croupier_decision::*count) {
@@ -54,8 +54,8 @@ void deal_out(std::vector<croupier_decision>& decisions, const std::vector<T>& a
     }
 }
 
-// A closed session decides no more, but what it decided is still its client's: in the mapping, or in the
-// stream's queue. A fenced one's is another client's.
+// The client of a closed session may still take the steps that were decided, from the mapping or the
+// messages. A fenced client may not: they belong to another client.
 bool ended(const shm::Error& why) {
     return why.code == Errc::session_closed;
 }
@@ -93,7 +93,7 @@ shm::Result<bool> AttachedSession::wait_on_ring(Deadline deadline) {
     while (true) {
         auto usable = ring_->check_usable();
         if (!usable && !ended(usable.error())) return usable;
-        // After the look at the state: what was decided before the end is seen now.
+        // Read after the session's state: a step that was decided before the session ended is seen now.
         if (ring_->next_complete()) return take(decided_in_ring());
         if (!usable) return usable;
         const auto left = deadline - steady_clock::now();

@@ -137,7 +137,7 @@ shm::Result<bool> RelayedRing::send(flatbuffers::FlatBufferBuilder& builder,
     if (status < 0) return channel_error(error);
     if (status > 0) {
         return shm::fail(Errc::ring_full,
-                         "the relay has not received the records that are under way: wait "
+                         "the relay has not received the records in flight: wait "
                          "for a step, or try again");
     }
     ++last_record_;
@@ -203,8 +203,8 @@ shm::Result<std::optional<StreamedStep>> RelayedRing::receive(milliseconds timeo
                                                " was due; open the session again with resume");
 }
 
-// Sending a record may consume that the channel is readable: the answers that have come are in received_
-// then.
+// send() reads the answers that have come into received_, after which the channel may not be readable.
+// `pending_` is readable then.
 shm::Result<int> RelayedRing::descriptor() {
     if (readable_.get() >= 0) return readable_.get();
     const int channel = channel_.descriptor == nullptr ? -1 : channel_.descriptor(channel_.context);
@@ -237,12 +237,12 @@ void RelayedRing::show_pending() {
 shm::Result<bool> RelayedRing::check_usable() {
     take_in_answers();
     if (!fault_) {
-        // A full queue is no reason to stop waiting: told with the next record.
+        // If the queue is full, go on waiting: the next record tells the relay.
         auto told = send_owed_take();
         if (!told && told.error().code != Errc::ring_full) fault_ = Fault{0, told.error()};
     }
     if (!fault_) return true;
-    // Steps in flight are finished while the daemon drains.
+    // While the daemon drains, it finishes the steps in flight.
     const bool draining = fault_->error.code == Errc::draining && published_ != taken_;
     if (draining && slot_of(taken_).record < fault_->record) return true;
     return fault_->error;
@@ -267,7 +267,7 @@ shm::Result<bool> RelayedRing::add(const croupier_sequence& sequence) {
 }
 
 shm::Result<bool> RelayedRing::finish(std::uint64_t uid) {
-    // While the daemon drains, sequences end as well.
+    // Sequences may still be finished while the daemon drains.
     auto allowed = may_write();
     if (!allowed && allowed.error().code != Errc::draining) return allowed;
     CROUPIER_TRY_VALUE(found, outputs_.find(uid));
@@ -325,7 +325,7 @@ shm::Result<std::uint64_t> RelayedRing::submit(std::span<const croupier_column> 
 }
 
 shm::Result<bool> RelayedRing::give_up(std::uint64_t step) {
-    // While the daemon drains, steps in flight end as well.
+    // Steps in flight may still be given up while the daemon drains.
     auto allowed = may_write();
     if (!allowed && allowed.error().code != Errc::draining) return allowed;
     if (step < taken_ || step >= published_) return shm::not_in_flight(step, taken_, published_);
@@ -347,7 +347,7 @@ shm::Result<bool> RelayedRing::take(std::span<const croupier_decision> decisions
         Entry* entry = step.entries[column];
         const croupier_decision& decision = decisions[column];
         const bool current = !entry->is_void_in(taken_);
-        // What was decided before this client came stands in the sequence's log already.
+        // A token that was decided before this client attached is in the output already.
         const bool next = decision.error == 0 && decision.position == entry->place.size();
         if (current && next) entry->place.push_back(decision.token);
         const bool ended = decision.error != 0 || (decision.flags & proto::kStoppedMask) != 0;
@@ -356,7 +356,7 @@ shm::Result<bool> RelayedRing::take(std::span<const croupier_decision> decisions
     }
     ++taken_;
     take_owed_ = true;
-    // The decisions are good whatever has become of the relay: that fails the next call.
+    // The decisions are valid even if the relay is gone, which fails the next call.
     if (auto told = send_owed_take(); !told && told.error().code != Errc::ring_full) {
         fault_ = Fault{0, told.error()};
     }

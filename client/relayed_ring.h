@@ -28,7 +28,7 @@ class RelayedRing final : public SchedulePlace, public StepMessages {
                                                             const OpenRequest& request);
     RelayedRing(const RelayedRing&) = delete;
     RelayedRing& operator=(const RelayedRing&) = delete;
-    // Tells the relay to let go of the session.
+    // Tells the relay to detach from the session.
     ~RelayedRing() override;
 
     const std::string& segment_path() const override { return segment_path_; }
@@ -73,7 +73,7 @@ class RelayedRing final : public SchedulePlace, public StepMessages {
     shm::Result<bool> ask_attach(const SessionFacts& facts, const OpenRequest& request);
     shm::Result<bool> take_over(const wire::SessionAttached& answer);
 
-    // Of a step that an earlier client published.
+    // Finds the sequence of a column in a step that an earlier client published.
     Entry* recall(const wire::StepInFlight& step, std::uint32_t column,
                   std::map<std::uint32_t, Entry*>& by_slot);
 
@@ -96,18 +96,18 @@ class RelayedRing final : public SchedulePlace, public StepMessages {
     proto::Geometry geometry_;
     LiveUids<Output> outputs_;
     std::vector<StepSent> steps_;  // by slot
-    std::vector<Entry*> entries_;  // of the columns that are being submitted
+    std::vector<Entry*> entries_;  // of the columns in the current submit
     std::uint64_t published_ = 0;
-    std::uint32_t params_bytes_ = 0;  // what of SamplingParams the relay and its segment know
+    std::uint32_t params_bytes_ = 0;  // the bytes of SamplingParams that the relay and its segment know
     std::uint64_t taken_ = 0;
-    bool take_owed_ = false;  // the relay has not been told of taken_
+    bool take_owed_ = false;  // the relay does not know taken_ yet
     std::uint64_t first_record_;
     std::uint64_t last_record_;
     std::optional<Fault> fault_;
     bool daemon_alive_ = true;
     std::vector<std::uint8_t> answer_;
-    std::deque<StreamedStep> received_;  // decided steps that were not taken
-    shm::FileDescriptor pending_;        // readable while there are some
+    std::deque<StreamedStep> received_;  // decided steps to take
+    shm::FileDescriptor pending_;        // readable while received_ has steps
     shm::FileDescriptor readable_;       // an epoll set of `pending_` and the channel
 };
 

@@ -33,7 +33,7 @@ std::optional<AnswerBytes> RingRelay::apply(std::span<const std::uint8_t> record
     const bool begins = message.body_type() == wire::Body::AttachSession;
     if (!begins && ring_ == nullptr) {
         last_record_ = message.request();
-        // Detaching twice does no harm: the session may have ended by itself.
+        // Detaching twice is harmless: the session may have ended by itself.
         if (message.body_type() == wire::Body::DetachSession) return std::nullopt;
         return refusal({Errc::session_closed, "the relay holds no session: attach one first"});
     }
@@ -83,7 +83,7 @@ shm::Result<bool> RingRelay::attach(const wire::AttachSession& record) {
                                                   std::to_string(record.segment_version()) +
                                                   ", the relay of " + std::to_string(proto::kSegmentVersion));
     }
-    // From the id alone: a peer names no files here.
+    // Built from the id alone, because a peer must not name files here.
     const std::string path = shm::segment_path(directory_, instance_, record.session_id());
     auto ring = LocalRing::attach(path, record.randoms_supplied());
     if (!ring) {
@@ -191,7 +191,7 @@ std::uint64_t RingRelay::steps_in_flight() const {
 std::optional<AnswerBytes> RingRelay::news() {
     if (ring_ == nullptr) return std::nullopt;
     signal_->clear();
-    // Checked before the look for decided steps: those that were decided before the end go out before it.
+    // Read before the decided steps, so that steps decided before the session ended go out first.
     const auto usable = ring_->check_usable();
     flatbuffers::FlatBufferBuilder builder;
     const bool is_ours = usable || usable.error().code == Errc::session_closed;

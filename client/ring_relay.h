@@ -1,5 +1,4 @@
-// The relay's half: carries out a remote scheduler's records on a session of this host, and returns the
-// decisions.
+// The relay's side: applies a remote scheduler's records to a session on this host and returns the decisions.
 #pragma once
 
 #include <cstdint>
@@ -35,7 +34,7 @@ class RingRelay {
 
     // `record` is aligned for every type. Returns the answer, if the record has one.
     std::optional<AnswerBytes> apply(std::span<const std::uint8_t> record);
-    // The next message that no record asked for: a decided step, the daemon's death or return, the session's
+    // The next message that answers no record: a decided step, the daemon's death or return, or the session's
     // end.
     std::optional<AnswerBytes> news();
     // Readable when a step may be decided; -1 without a session. news() makes it unreadable again.
@@ -44,9 +43,9 @@ class RingRelay {
     // Frees the session for another client. `why` is for the log.
     void let_go(const std::string& why);
     bool attached() const { return ring_ != nullptr; }
-    // Published and not taken; 0 without a session.
+    // 0 without a session.
     std::uint64_t steps_in_flight() const;
-    // In the order in which they came.
+    // In order of time.
     std::vector<RelayNews> take_news() { return std::exchange(news_, {}); }
 
   private:

@@ -1,4 +1,4 @@
-// Decided steps that come as messages: from the daemon over ZMQ, or from the relay on another host.
+// Decided steps that arrive as messages, from the daemon over ZMQ or from the relay on another host.
 #pragma once
 
 #include <chrono>
@@ -31,7 +31,7 @@ class StepMessages {
 
     // The decided step that the client takes next, if its message comes within `timeout`.
     virtual shm::Result<std::optional<StreamedStep>> receive(std::chrono::milliseconds timeout) = 0;
-    // Readable when receive() may have a step. Call receive() until it returns nothing before you wait.
+    // Readable when receive() may have a step. Call receive() until it returns nothing, then poll again.
     virtual shm::Result<int> descriptor() = 0;
 };
 

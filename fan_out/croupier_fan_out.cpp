@@ -35,7 +35,7 @@ std::span<const std::uint8_t> bytes_of(const void* begin, std::size_t size) {
     return {static_cast<const std::uint8_t*>(begin), size};
 }
 
-// The size in the first headers that are kept (tests/abi).
+// The sizes in the oldest headers that are kept (tests/abi).
 constexpr std::size_t kOptionsAtFirst = 64;
 constexpr std::size_t kChannelAtFirst = 32;
 

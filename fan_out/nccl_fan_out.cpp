@@ -19,20 +19,20 @@ using shm::Errc;
 using std::chrono::milliseconds;
 using Clock = std::chrono::steady_clock;
 
-// Meeting takes NCCL seconds, whoever is there already.
+// NCCL takes seconds to connect, even if all ranks are there.
 constexpr milliseconds kMeetTimeout{60000};
-// Between two looks at the connection while a broadcast is under way.
+// The interval between two checks of the connection during a broadcast.
 constexpr milliseconds kLook{5};
-// For members to receive what was sent before the root leaves.
+// The time that members have to receive the last records before the root leaves.
 constexpr milliseconds kLinger{1000};
 
 std::span<const std::uint8_t> bytes_of(const ncclUniqueId& id) {
     return {reinterpret_cast<const std::uint8_t*>(id.internal), sizeof(id.internal)};
 }
 
-// Both ends: a ZMQ group beside the communicator tells who is there, what comes, and the answers. A member's
-// GPU works for a record only when one has been announced: a kernel that waited for the next would keep a
-// multiprocessor busy, and take turns with the worker's own where that is another process.
+// The common part of both ends. A ZMQ group beside the communicator carries joins, announcements of records,
+// and answers. A member starts a kernel only for an announced record: a kernel that waited for the next one
+// would keep a multiprocessor busy, and would share the GPU in time slices with a worker in another process.
 class NcclEnd : public FanOut {
   public:
     NcclEnd(const FanOutOptions& options, std::unique_ptr<FanOut> control)
@@ -46,12 +46,12 @@ class NcclEnd : public FanOut {
         gpus_ = std::move(joined).value();
         return true;
     }
-    // Takes in what has come, and fails when a peer is gone.
+    // Reads the messages that have come, and fails if a peer is gone.
     virtual shm::Result<bool> look_at_control() = 0;
 
     shm::Error fail_for_good(const shm::Error& error) {
         failed_ = error;
-        // Whatever it waits for does not come any more.
+        // The broadcasts that it waits for never come.
         gpus_.reset();
         return error;
     }
@@ -74,13 +74,13 @@ class NcclRoot final : public NcclEnd {
     int descriptor() const override { return control_->descriptor(); }
 
   private:
-    // All of it: each record brings a receipt from each member.
+    // Reads all messages: each record brings a receipt from each member.
     shm::Result<bool> look_at_control() override {
         auto heard = hear(milliseconds::zero());
         while (heard && heard.value()) heard = hear(milliseconds::zero());
         return heard;
     }
-    // False: nothing came.
+    // False: no message came.
     shm::Result<bool> hear(milliseconds timeout);
     std::uint64_t received_by_all() const {
         return *std::min_element(received_.begin() + 1, received_.end());
@@ -93,7 +93,7 @@ class NcclRoot final : public NcclEnd {
 };
 
 NcclRoot::~NcclRoot() {
-    // A communicator that goes takes what it has not delivered with it.
+    // Destroying the communicator drops the records that it has not delivered.
     const auto deadline = Clock::now() + kLinger;
     while (!failed_ && received_by_all() < sent_ && Clock::now() < deadline) {
         if (!hear(kLook)) return;
@@ -204,7 +204,7 @@ shm::Result<bool> NcclMember::send_receipt(const FanOutReceipt& receipt,
 }
 
 shm::Result<bool> NcclMember::begin() {
-    // The root begins to use its GPU when all are there, which may take longer than a join.
+    // The root starts NCCL when all members have joined, which may take longer than one join.
     CROUPIER_TRY_VALUE(first, control_->receive(kMeetTimeout));
     ncclUniqueId id{};
     if (!first || first->size() != sizeof(id.internal)) {
@@ -282,7 +282,7 @@ shm::Result<std::optional<std::span<const std::uint8_t>>> NcclMember::receive(mi
     }
     under_way_.reset();
     ++received_;
-    // One that finds no room is made up for by the next: receipts count.
+    // If a receipt finds no room, the next one replaces it, because receipts carry a count.
     if (auto told = send_receipt({received_, 0}, {}); !told) return fail_for_good(told.error());
     return record;
 }
@@ -296,7 +296,7 @@ shm::Result<std::unique_ptr<FanOut>> begun(std::unique_ptr<End> end) {
 }  // namespace
 
 shm::Result<std::unique_ptr<FanOut>> open_nccl_fan_out(const FanOutOptions& options) {
-    // Before anybody is met, who would then wait for a member without NCCL.
+    // Checked before joining: the others would wait for a member without NCCL.
     CROUPIER_TRY(NcclLibrary::load());
     CROUPIER_TRY_VALUE(control, open_zmq_fan_out(options));
     if (options.member == 0) return begun(std::make_unique<NcclRoot>(options, std::move(control)));

@@ -13,8 +13,8 @@ using Clock = std::chrono::steady_clock;
 shm::Result<zmq::socket_t> make_fan_out_socket(zmq::context_t& context, zmq::socket_type type,
                                                const FanOutOptions& options);
 
-// Waits until one of two sockets or the descriptor `wake` (-1: none) is readable. A signal ends the wait,
-// too.
+// Waits until one of two sockets or the descriptor `wake` (-1: none) is readable. A signal also ends the
+// wait.
 struct Readable {
     bool first = false;
     bool second = false;

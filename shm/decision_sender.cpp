@@ -3,10 +3,17 @@
 #include <algorithm>
 #include <vector>
 
+#include "proto/fan_out_frame.h"
+#include "proto/geometry.h"
 #include "shm/step_window.h"
 
 namespace croupier::shm {
 namespace {
+
+constexpr std::uint64_t kMostBytesOfColumn =
+    sizeof(wire::DecisionEntry) + sizeof(std::uint8_t) + 2 * sizeof(std::uint32_t);
+static_assert(proto::kMostSentBeside + proto::kMaxBatch * kMostBytesOfColumn + 4096 < proto::kMaxRecordBytes,
+              "the message of a step has to fit a relay's record");
 
 // The log-probs of all columns, one column after the other.
 struct LogprobLists {

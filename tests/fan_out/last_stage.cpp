@@ -267,8 +267,12 @@ void RemoteScheduler::submit(std::uint64_t half) {
 }
 
 void RemoteScheduler::take() {
-    const auto step = session_->wait(kPatienceMs);
-    if (!step) throw std::runtime_error("a step was not decided");
+    if (!take_within(kPatienceMs)) throw std::runtime_error("a step was not decided");
+}
+
+bool RemoteScheduler::take_within(std::uint32_t timeout_ms) {
+    const auto step = session_->wait(timeout_ms);
+    if (!step) return false;
     REQUIRE(step->refused == 0);
     for (const croupier_decision& decision : step->decisions) {
         REQUIRE(decision.error == 0);
@@ -281,6 +285,7 @@ void RemoteScheduler::take() {
             REQUIRE(tokens[decision.position] == decision.token);
         }
     }
+    return true;
 }
 
 // After a recovery one half may be a token ahead of the other.
