@@ -218,10 +218,10 @@ shm::Result<std::optional<std::span<const std::uint8_t>>> ZmqMember::receive(mil
 
 shm::Result<bool> ZmqMember::answer(std::span<const std::uint8_t> bytes) {
     if (failed_) return *failed_;
-    if (bytes.size() > proto::kMaxRecordBytes) {
+    if (bytes.size() > proto::kMaxAnswerBytes) {
         return shm::fail(Errc::bad_argument, "the answer has " + std::to_string(bytes.size()) +
                                                  " bytes, allowed is 0 to " +
-                                                 std::to_string(proto::kMaxRecordBytes));
+                                                 std::to_string(proto::kMaxAnswerBytes));
     }
     connection_->look();
     if (lost()) return fail_for_good(Errc::peer_gone, "the root closed the connection or died");

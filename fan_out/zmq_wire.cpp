@@ -39,7 +39,7 @@ shm::Result<zmq::socket_t> make_fan_out_socket(zmq::context_t& context, zmq::soc
     socket.set(zmq::sockopt::heartbeat_ivl, kHeartbeatMs);
     socket.set(zmq::sockopt::heartbeat_timeout, kSilenceMs);
     socket.set(zmq::sockopt::maxmsgsize,
-               static_cast<std::int64_t>(sizeof(proto::FanOutHeader) + proto::kMaxRecordBytes));
+               static_cast<std::int64_t>(sizeof(proto::FanOutHeader) + proto::kMaxAnswerBytes));
     if (options.endpoint.starts_with("tcp://")) {
         CROUPIER_TRY(use_curve(socket, type, options));
     }

@@ -87,9 +87,9 @@ static_assert(sizeof(Geometry) == 32 * 4 + kMaxTp * 8, "a new field takes reserv
 // together, where it is more than the vocabulary.
 void fill_even_shards(Geometry& geometry, std::uint32_t padded_vocab = 0);
 
-// The largest total of a step's log-probs and supports in a message. One thread builds and sends the messages
-// of all sessions, and with the decisions a message must fit a relay's record (kMaxRecordBytes).
-constexpr std::uint64_t kMostSentBeside = 63U << 20U;
+// What a message has of a step's log-probs and supports at most, where its decisions are sent: it is made and
+// sent whole by one thread that serves all sessions.
+constexpr std::uint64_t kMostSentBeside = 64U << 20U;
 // Empty when the decisions of such a session may be sent; else a sentence that says what would be right.
 std::optional<std::string> sending_fault(const Geometry& geometry);
 

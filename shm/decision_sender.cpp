@@ -12,8 +12,8 @@ namespace {
 
 constexpr std::uint64_t kMostBytesOfColumn =
     sizeof(wire::DecisionEntry) + sizeof(std::uint8_t) + 2 * sizeof(std::uint32_t);
-static_assert(proto::kMostSentBeside + proto::kMaxBatch * kMostBytesOfColumn + 4096 < proto::kMaxRecordBytes,
-              "the message of a step has to fit a relay's record");
+static_assert(proto::kMostSentBeside + proto::kMaxBatch * kMostBytesOfColumn + 4096 < proto::kMaxAnswerBytes,
+              "the message of a step has to fit a relay's answer");
 
 // The log-probs of all columns, one column after the other.
 struct LogprobLists {

@@ -111,7 +111,7 @@ TEST_CASE("a session whose steps would be too large for messages is refused over
     shape.steps_in_flight = 1;
     shape.decisions_over_zmq = true;
     CHECK_THAT(failure_of([&] { SmallEngine(daemon.endpoint(), "sent", shape); }),
-               Contains("68157440 bytes, over ZMQ they may be 66060288") && Contains("max_support"));
+               Contains("68157440 bytes, over ZMQ they may be 67108864") && Contains("max_support"));
     shape.decisions_over_zmq = false;
     SmallEngine engine(daemon.endpoint(), "kept", shape);
     client::Sequence sequence = SmallEngine::sequence(3, 1000);
