@@ -35,7 +35,7 @@ class LeanPath;
 class TokenDelivery {
   public:
     // The segment outlives it, and the lean path where there is one: a lean step's tokens come by the kernel
-    // that answers its wishes, in the same wait.
+    // that answers its block requests, in the same wait.
     // `late` is called, by the thread, of a lean step some of whose tokens did not come in time.
     static shm::Result<std::unique_ptr<TokenDelivery>> make(const shm::Segment& segment, std::uint32_t rank,
                                                             LeanPath* lean,
@@ -61,7 +61,7 @@ class TokenDelivery {
         std::uint64_t step = 0;
         std::uint32_t columns = 0;
         Clock::time_point deadline;
-        std::uint64_t turn = 0;  // of the kernel that ends with it; 0: none does
+        std::uint64_t pass = 0;  // of the kernel that ends with it; 0: none does
     };
 
     TokenDelivery(const shm::Segment& segment, std::uint32_t rank, LeanPath* lean, StreamWait wait,

@@ -9,14 +9,14 @@
 #include <zmq.hpp>
 
 #include "daemon/control/session_registry.h"
-#include "daemon/control/statistics_desk.h"
+#include "daemon/control/statistics_worker.h"
 #include "proto/wire.h"
 
 namespace croupier::daemon {
 
 struct ControlContext {
     SessionRegistry* registry = nullptr;
-    StatisticsDesk* statistics = nullptr;
+    StatisticsWorker* statistics = nullptr;
     // Of a peer whose key was authorised when it connected: whether it still is.
     std::function<bool(const Peer&)> admitted;
     std::string endpoint;

@@ -1,5 +1,5 @@
-// The desk's own code, over memory and streams that are this process's.
-#include "tests/gpu_kernels/emulated_desk.h"
+// The queue's own code, over memory and streams that are this process's.
+#include "tests/gpu_kernels/emulated_queue.h"
 
 #include <atomic>
 #include <stdexcept>
@@ -17,15 +17,15 @@ namespace {
 
 const std::uint64_t* last_word = nullptr;
 
-cudaError_t record_launch(const LeanRows&, const LeanSlice&, const Desk& desk, std::uint64_t turn,
+cudaError_t record_launch(const LeanRows&, const LeanSlice&, const QueueMemory& queue, std::uint64_t pass,
                           const DeliveredTokens&, const ToldRows&, cudaStream_t stream) {
-    last_word = desk.word;
+    last_word = queue.word;
     testing::DeskLaunches& launches = testing::desk_launches();
     if (launches.to_fail > 0) {
         --launches.to_fail;
         return cudaErrorLaunchFailure;
     }
-    launches.done.push_back({turn, stream});
+    launches.done.push_back({pass, stream});
     return cudaSuccess;
 }
 
@@ -34,7 +34,7 @@ cudaError_t record_launch(const LeanRows&, const LeanSlice&, const Desk& desk, s
 
 // The kernel itself waits for the CPU (emulated_answer.h).
 #define launch_answering record_launch
-#include "gpu_writer/answer_desk.cpp"  // NOLINT(bugprone-suspicious-include)
+#include "gpu_writer/request_queue.cpp"  // NOLINT(bugprone-suspicious-include)
 #undef launch_answering
 #include "gpu_writer/cuda_memory.cpp"  // NOLINT(bugprone-suspicious-include)
 
@@ -45,11 +45,11 @@ DeskLaunches& desk_launches() {
     return launches;
 }
 
-std::unique_ptr<gpu_writer::AnswerDesk> make_emulated_desk() {
+std::unique_ptr<gpu_writer::RequestQueue> make_emulated_desk() {
     desk_launches() = {};
-    auto desk = gpu_writer::AnswerDesk::make(proto::Dtype::bf16, 100);
-    if (!desk) throw std::runtime_error(desk.error().message);
-    return std::move(desk).value();
+    auto queue = gpu_writer::RequestQueue::make(proto::Dtype::bf16, 100);
+    if (!queue) throw std::runtime_error(queue.error().message);
+    return std::move(queue).value();
 }
 
 std::uint64_t desk_word() {

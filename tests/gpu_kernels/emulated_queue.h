@@ -1,17 +1,17 @@
-// The desk of wishes in this process' memory: streams and events that are always done, and a kernel that is
-// launched and does not run.
+// The queue of block requests in this process' memory: streams and events that are always done, and a kernel
+// that is launched and does not run.
 #pragma once
 
 #include <cstdint>
 #include <memory>
 #include <vector>
 
-#include "gpu_writer/answer_desk.h"
+#include "gpu_writer/request_queue.h"
 
 namespace croupier::testing {
 
 struct DeskLaunch {
-    std::uint64_t turn = 0;
+    std::uint64_t pass = 0;
     cudaStream_t stream = nullptr;
 };
 
@@ -20,9 +20,9 @@ struct DeskLaunches {
     int to_fail = 0;  // of the next ones
 };
 
-// Of the desk that was made last.
+// Of the queue that was made last.
 DeskLaunches& desk_launches();
-std::unique_ptr<gpu_writer::AnswerDesk> make_emulated_desk();
+std::unique_ptr<gpu_writer::RequestQueue> make_emulated_desk();
 // As the kernel finds it.
 std::uint64_t desk_word();
 

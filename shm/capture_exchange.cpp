@@ -1,4 +1,4 @@
-#include "shm/capture_desk.h"
+#include "shm/capture_exchange.h"
 
 #include <unistd.h>
 
@@ -12,14 +12,14 @@
 namespace croupier::shm {
 namespace {
 
-constexpr StampedKind kDesk{"capture desk",
-                            {proto::kCaptureMagic, proto::kCaptureVersion, sizeof(proto::CaptureDesk)},
+constexpr StampedKind kDesk{"capture queue",
+                            {proto::kCaptureMagic, proto::kCaptureVersion, sizeof(proto::CaptureExchange)},
                             {" has version ", ", this build speaks ", ""},
                             {" says that it has ", " bytes, this build expects ", ""},
                             Errc::corrupt_header};
-static_assert(offsetof(proto::CaptureDesk, magic) == offsetof(Stamp, magic) &&
-              offsetof(proto::CaptureDesk, version) == offsetof(Stamp, version) &&
-              offsetof(proto::CaptureDesk, bytes) == offsetof(Stamp, bytes));
+static_assert(offsetof(proto::CaptureExchange, magic) == offsetof(Stamp, magic) &&
+              offsetof(proto::CaptureExchange, version) == offsetof(Stamp, version) &&
+              offsetof(proto::CaptureExchange, bytes) == offsetof(Stamp, bytes));
 
 const FileOwnership kOwnersAlone{0600, ""};
 
@@ -33,35 +33,36 @@ std::string captured_path(const std::string& directory, const std::string& insta
 
 }  // namespace
 
-std::vector<std::string> CaptureDesk::paths(const std::string& directory, const std::string& instance) {
+std::vector<std::string> CaptureExchange::paths(const std::string& directory, const std::string& instance) {
     return {desk_path(directory, instance), captured_path(directory, instance)};
 }
 
-void CaptureDesk::remove(const std::string& directory, const std::string& instance) {
+void CaptureExchange::remove(const std::string& directory, const std::string& instance) {
     for (const std::string& path : paths(directory, instance)) ::unlink(path.c_str());
 }
 
-Result<CaptureDesk> CaptureDesk::create(const std::string& directory, const std::string& instance) {
+Result<CaptureExchange> CaptureExchange::create(const std::string& directory, const std::string& instance) {
     remove(directory, instance);
     const std::string path = desk_path(directory, instance);
-    CROUPIER_TRY_VALUE(file, create_unnamed(directory, sizeof(proto::CaptureDesk), kOwnersAlone));
-    CROUPIER_TRY(allocate(file, sizeof(proto::CaptureDesk), directory));
-    CROUPIER_TRY_VALUE(mapping, map_file(file, sizeof(proto::CaptureDesk), Access::read_write, path));
-    auto* words = new (mapping.get_address()) proto::CaptureDesk{};
+    CROUPIER_TRY_VALUE(file, create_unnamed(directory, sizeof(proto::CaptureExchange), kOwnersAlone));
+    CROUPIER_TRY(allocate(file, sizeof(proto::CaptureExchange), directory));
+    CROUPIER_TRY_VALUE(mapping, map_file(file, sizeof(proto::CaptureExchange), Access::read_write, path));
+    auto* words = new (mapping.get_address()) proto::CaptureExchange{};
     words->magic = proto::kCaptureMagic;
     words->version = proto::kCaptureVersion;
-    words->bytes = sizeof(proto::CaptureDesk);
+    words->bytes = sizeof(proto::CaptureExchange);
     CROUPIER_TRY(publish_name(file, path));
-    return CaptureDesk(std::move(file), std::move(mapping), directory, captured_path(directory, instance));
+    return CaptureExchange(std::move(file), std::move(mapping), directory,
+                           captured_path(directory, instance));
 }
 
-Result<CaptureDesk> CaptureDesk::attach(const std::string& directory, const std::string& instance) {
+Result<CaptureExchange> CaptureExchange::attach(const std::string& directory, const std::string& instance) {
     CROUPIER_TRY_VALUE(opened, open_stamped(desk_path(directory, instance), Access::read_write, kDesk));
-    return CaptureDesk(std::move(opened.file), std::move(opened.mapping), directory,
-                       captured_path(directory, instance));
+    return CaptureExchange(std::move(opened.file), std::move(opened.mapping), directory,
+                           captured_path(directory, instance));
 }
 
-Result<bool> CaptureDesk::leave(std::span<const std::byte> captured) const {
+Result<bool> CaptureExchange::leave(std::span<const std::byte> captured) const {
     CROUPIER_TRY_VALUE(file, create_unnamed(directory_, captured.size(), kOwnersAlone));
     // Written, not mapped: a full file system is an error here, and no signal.
     for (std::size_t done = 0; done < captured.size();) {
@@ -74,7 +75,7 @@ Result<bool> CaptureDesk::leave(std::span<const std::byte> captured) const {
     return publish_name(file, captured_);
 }
 
-Result<std::optional<std::vector<std::byte>>> CaptureDesk::take() const {
+Result<std::optional<std::vector<std::byte>>> CaptureExchange::take() const {
     using Taken = std::optional<std::vector<std::byte>>;
     auto file = open_file(captured_, Access::read_only);
     if (!file && file.error().code == Errc::not_found) return Taken();
