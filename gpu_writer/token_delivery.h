@@ -1,7 +1,7 @@
 // Delivers a step's tokens to the GPU that sent its logits. A stream waits for what a thread of this process
 // stores; the thread that works the stream goes on at once, and a deadline keeps a dead daemon from blocking
-// the GPU. The thread never calls into CUDA: such a call can block while another thread waits for the GPU,
-// and the GPU for these very tokens (docs/decisions/0008-gpu-writer.md).
+// the GPU. The thread never calls into CUDA: a call that waited for the GPU would wait for these very tokens
+// (docs/decisions/0020-a-lean-transport.md).
 #pragma once
 
 #include <cuda_runtime_api.h>

@@ -39,6 +39,7 @@ proto::Geometry geometry_of(std::uint32_t vocab, proto::Dtype dtype) {
 // Of a row that a language model could have written, in steps that are seldom equal.
 void fill_row(RandomCase& of, proto::Dtype dtype, std::mt19937_64& generator) {
     std::normal_distribution<float> normal(0.0F, generator() % 2 == 0 ? 1.5F : 3.0F);
+    of.shape = sampler::test::RowShape{};
     of.shape.dtype = dtype;
     of.logits.resize(kVocab);
     for (float& logit : of.logits) logit = sampler::test::quantised(normal(generator), dtype);
