@@ -12,7 +12,7 @@
 namespace croupier::shm {
 namespace {
 
-constexpr StampedKind kDesk{"capture queue",
+constexpr StampedKind kExchange{"capture exchange",
                             {proto::kCaptureMagic, proto::kCaptureVersion, sizeof(proto::CaptureExchange)},
                             {" has version ", ", this build speaks ", ""},
                             {" says that it has ", " bytes, this build expects ", ""},
@@ -23,7 +23,7 @@ static_assert(offsetof(proto::CaptureExchange, magic) == offsetof(Stamp, magic) 
 
 const FileOwnership kOwnersAlone{0600, ""};
 
-std::string desk_path(const std::string& directory, const std::string& instance) {
+std::string exchange_path(const std::string& directory, const std::string& instance) {
     return directory + "/croupier-" + instance + ".capture";
 }
 
@@ -34,7 +34,7 @@ std::string captured_path(const std::string& directory, const std::string& insta
 }  // namespace
 
 std::vector<std::string> CaptureExchange::paths(const std::string& directory, const std::string& instance) {
-    return {desk_path(directory, instance), captured_path(directory, instance)};
+    return {exchange_path(directory, instance), captured_path(directory, instance)};
 }
 
 void CaptureExchange::remove(const std::string& directory, const std::string& instance) {
@@ -43,7 +43,7 @@ void CaptureExchange::remove(const std::string& directory, const std::string& in
 
 Result<CaptureExchange> CaptureExchange::create(const std::string& directory, const std::string& instance) {
     remove(directory, instance);
-    const std::string path = desk_path(directory, instance);
+    const std::string path = exchange_path(directory, instance);
     CROUPIER_TRY_VALUE(file, create_unnamed(directory, sizeof(proto::CaptureExchange), kOwnersAlone));
     CROUPIER_TRY(allocate(file, sizeof(proto::CaptureExchange), directory));
     CROUPIER_TRY_VALUE(mapping, map_file(file, sizeof(proto::CaptureExchange), Access::read_write, path));
@@ -57,7 +57,7 @@ Result<CaptureExchange> CaptureExchange::create(const std::string& directory, co
 }
 
 Result<CaptureExchange> CaptureExchange::attach(const std::string& directory, const std::string& instance) {
-    CROUPIER_TRY_VALUE(opened, open_stamped(desk_path(directory, instance), Access::read_write, kDesk));
+    CROUPIER_TRY_VALUE(opened, open_stamped(exchange_path(directory, instance), Access::read_write, kExchange));
     return CaptureExchange(std::move(opened.file), std::move(opened.mapping), directory,
                            captured_path(directory, instance));
 }

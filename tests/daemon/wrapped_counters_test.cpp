@@ -67,7 +67,7 @@ void move_counters(const DaemonProcess& daemon, const std::string& path, std::ui
 }
 
 // The next engine of the same session goes on at this step.
-void open_at(const DaemonProcess& daemon, EngineShape shape, std::uint64_t next) {
+void open_at(const DaemonProcess& daemon, const EngineShape& shape, std::uint64_t next) {
     const std::string path = SmallEngine(daemon.endpoint(), "engine", shape).segment_path();
     move_counters(daemon, path, next);
 }

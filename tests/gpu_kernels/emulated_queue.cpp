@@ -10,7 +10,7 @@ shm::Result<StreamWait> StreamWait::find() {
     return StreamWait(nullptr);
 }
 shm::Result<bool> StreamWait::until(cudaStream_t, std::uint64_t, std::uint64_t) const {
-    return true;
+    return wait_value_ == nullptr;
 }
 
 namespace {
@@ -20,7 +20,7 @@ const std::uint64_t* last_word = nullptr;
 cudaError_t record_launch(const LeanRows&, const LeanSlice&, const QueueMemory& queue, std::uint64_t pass,
                           const DeliveredTokens&, const ToldRows&, cudaStream_t stream) {
     last_word = queue.word;
-    testing::DeskLaunches& launches = testing::desk_launches();
+    testing::QueueLaunches& launches = testing::queue_launches();
     if (launches.to_fail > 0) {
         --launches.to_fail;
         return cudaErrorLaunchFailure;
@@ -40,19 +40,19 @@ cudaError_t record_launch(const LeanRows&, const LeanSlice&, const QueueMemory& 
 
 namespace croupier::testing {
 
-DeskLaunches& desk_launches() {
-    static DeskLaunches launches;
+QueueLaunches& queue_launches() {
+    static QueueLaunches launches;
     return launches;
 }
 
-std::unique_ptr<gpu_writer::RequestQueue> make_emulated_desk() {
-    desk_launches() = {};
+std::unique_ptr<gpu_writer::RequestQueue> make_emulated_queue() {
+    queue_launches() = {};
     auto queue = gpu_writer::RequestQueue::make(proto::Dtype::bf16, 100);
     if (!queue) throw std::runtime_error(queue.error().message);
     return std::move(queue).value();
 }
 
-std::uint64_t desk_word() {
+std::uint64_t queue_word() {
     return std::atomic_ref(*const_cast<std::uint64_t*>(gpu_writer::last_word)).load();
 }
 

@@ -10,20 +10,20 @@
 
 namespace croupier::testing {
 
-struct DeskLaunch {
+struct QueueLaunch {
     std::uint64_t pass = 0;
     cudaStream_t stream = nullptr;
 };
 
-struct DeskLaunches {
-    std::vector<DeskLaunch> done;
+struct QueueLaunches {
+    std::vector<QueueLaunch> done;
     int to_fail = 0;  // of the next ones
 };
 
 // Of the queue that was made last.
-DeskLaunches& desk_launches();
-std::unique_ptr<gpu_writer::RequestQueue> make_emulated_desk();
+QueueLaunches& queue_launches();
+std::unique_ptr<gpu_writer::RequestQueue> make_emulated_queue();
 // As the kernel finds it.
-std::uint64_t desk_word();
+std::uint64_t queue_word();
 
 }  // namespace croupier::testing

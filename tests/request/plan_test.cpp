@@ -53,7 +53,8 @@ class SentColumn {
           geometry_(geometry_of(kVocab, of.shape.dtype)),
           shape_(gpu_writer::lean_shape(geometry_, 0, 1)),
           part_(shape_.layout.bytes),
-          slice_memory_(geometry_.tiles(0) * geometry_.tile * proto::element_bytes(geometry_.dtype)),
+          slice_memory_(std::size_t{geometry_.tiles(0)} * geometry_.tile *
+                        proto::element_bytes(geometry_.dtype)),
           names_(shape_.room),
           placed_((geometry_.blocks() + 63) / 64) {
         want_ = request::want_of(plan, of.params, {shape_.room, name_blocks(of, plan)});
