@@ -12,11 +12,12 @@
 namespace croupier::shm {
 namespace {
 
-constexpr StampedKind kExchange{"capture exchange",
-                            {proto::kCaptureMagic, proto::kCaptureVersion, sizeof(proto::CaptureExchange)},
-                            {" has version ", ", this build speaks ", ""},
-                            {" says that it has ", " bytes, this build expects ", ""},
-                            Errc::corrupt_header};
+constexpr StampedKind kExchange{
+    "capture exchange",
+    {proto::kCaptureMagic, proto::kCaptureVersion, sizeof(proto::CaptureExchange)},
+    {" has version ", ", this build speaks ", ""},
+    {" says that it has ", " bytes, this build expects ", ""},
+    Errc::corrupt_header};
 static_assert(offsetof(proto::CaptureExchange, magic) == offsetof(Stamp, magic) &&
               offsetof(proto::CaptureExchange, version) == offsetof(Stamp, version) &&
               offsetof(proto::CaptureExchange, bytes) == offsetof(Stamp, bytes));
@@ -57,7 +58,8 @@ Result<CaptureExchange> CaptureExchange::create(const std::string& directory, co
 }
 
 Result<CaptureExchange> CaptureExchange::attach(const std::string& directory, const std::string& instance) {
-    CROUPIER_TRY_VALUE(opened, open_stamped(exchange_path(directory, instance), Access::read_write, kExchange));
+    CROUPIER_TRY_VALUE(opened,
+                       open_stamped(exchange_path(directory, instance), Access::read_write, kExchange));
     return CaptureExchange(std::move(opened.file), std::move(opened.mapping), directory,
                            captured_path(directory, instance));
 }

@@ -56,8 +56,12 @@ std::size_t check_help(const Workplace& place, const std::string& program, const
         CHECK(shown.output.find(own, examples) != std::string::npos);
     }
     std::size_t count = 1;
-    for (const std::string& inner : commands_in(shown.output))
-        count += check_help(place, program, command.empty() ? inner : command + " " + inner);
+    const std::string before = command.empty() ? "" : command + " ";
+    for (const std::string& inner : commands_in(shown.output)) {
+        std::string whole = before;
+        whole.append(inner);
+        count += check_help(place, program, whole);
+    }
     return count;
 }
 

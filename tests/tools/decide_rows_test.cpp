@@ -158,7 +158,7 @@ Json without_last_bits(Json answer) {
 
 // Ranks of whole blocks, because unfiltered draws make proposals by blocks (docs/decisions/0006).
 TEST_CASE("decide: tiles and ranks do not change an answer") {
-    const auto elements = random_bf16(64 * 3 * 8);
+    const auto elements = random_bf16(std::size_t{64} * 3 * 8);
     const Json logits = logits_of(elements, 0, elements.size());
     Asker ask;
     for (const char* impl : {"fast", "reference"}) {
