@@ -8,8 +8,8 @@ namespace {
 using proto::Dtype;
 
 constexpr std::uint32_t kAnswerThreads = 256;
-// Beside the one that reads the desk's word. Each brings a wish by itself: few blocks as a rule, a row now
-// and then.
+// Beside the one that reads the queue's word. Each brings a block request by itself: few blocks as a rule, a
+// row now and then.
 constexpr std::uint32_t kAnswering = 16;
 constexpr std::uint32_t kBitmapBits = 32;
 constexpr std::uint32_t kWordsTogether = 64;
@@ -41,7 +41,7 @@ class Bringing {
 // that read over the link would slow each other, and the rows of other steps, down. The loads of a warp
 // travel together: where its first one holds all tokens, the kernel ends with the round trip that brought the
 // last; of more tokens, one later.
-__device__ void serve_link(const Desk& desk, std::uint64_t turn, const DeliveredTokens& tokens) {
+__device__ void serve_link(const QueueMemory& queue, std::uint64_t pass, const DeliveredTokens& tokens) {
     __shared__ std::uint32_t brought;
     if (threadIdx.x == 0) brought = 0;
     __syncthreads();
@@ -54,38 +54,38 @@ __device__ void serve_link(const Desk& desk, std::uint64_t turn, const Delivered
         // Two loads, in flight together: neither waits for the other's round trip.
         std::uint64_t posted = 0;
         std::uint64_t token = 0;
-        if (relays) posted = load_now(desk.word);
+        if (relays) posted = load_now(queue.word);
         if (bringing.has_more()) token = bringing.load();
         if (bringing.has_more() && bringing.take(token)) atomicAdd(&brought, 1);
         __syncwarp();
         if (!relays || !open) continue;
         const bool done = has_tokens && load_now(&brought) == tokens.columns;
-        const std::uint64_t word = done ? DeskWord::of(turn + 1, 0) : posted;
-        open = DeskWord::turn(word) <= turn;
+        const std::uint64_t word = done ? QueueWord::of(pass + 1, 0) : posted;
+        open = QueueWord::pass(word) <= pass;
         if (word == told) continue;
         told = word;
         // What the CPU stored before it is read after it.
         __threadfence_system();
-        // Never back: a later turn's kernel, in another stream, may have been here.
-        atomicMax(reinterpret_cast<unsigned long long*>(desk.relay), static_cast<unsigned long long>(word));
+        // Never back: a later pass's kernel, in another stream, may have been here.
+        atomicMax(reinterpret_cast<unsigned long long*>(queue.relay), static_cast<unsigned long long>(word));
     }
 }
 
 // Whether entry `next` is posted, once it is; all of the block's threads are told. Only who serves the link
 // looks for it there: of many that ask for one word at once, each waits for the one before it, a microsecond
 // each.
-__device__ bool is_posted(const Desk& desk, std::uint64_t turn, std::uint32_t next) {
+__device__ bool is_posted(const QueueMemory& queue, std::uint64_t pass, std::uint32_t next) {
     __shared__ bool posted;
     __syncthreads();
     if (threadIdx.x == 0) {
-        // Until this turn's first word it has an earlier one's.
-        std::uint64_t word = load_now(desk.relay);
-        while (DeskWord::turn(word) <= turn &&
-               (DeskWord::turn(word) < turn || DeskWord::posted(word) <= next)) {
+        // Until this pass's first word it has an earlier one's.
+        std::uint64_t word = load_now(queue.relay);
+        while (QueueWord::pass(word) <= pass &&
+               (QueueWord::pass(word) < pass || QueueWord::posted(word) <= next)) {
             __nanosleep(100);
-            word = load_now(desk.relay);
+            word = load_now(queue.relay);
         }
-        posted = DeskWord::turn(word) == turn;
+        posted = QueueWord::pass(word) == pass;
         __threadfence_system();
     }
     __syncthreads();
@@ -93,15 +93,15 @@ __device__ bool is_posted(const Desk& desk, std::uint64_t turn, std::uint32_t ne
 }
 
 struct FetchedEntry {
-    static constexpr std::uint32_t kParts = sizeof(DeskEntry) / 16;
+    static constexpr std::uint32_t kParts = sizeof(QueueEntry) / 16;
     uint4 parts[kParts];
 
-    __device__ void fetch(const DeskEntry* entry) {
+    __device__ void fetch(const QueueEntry* entry) {
         if (threadIdx.x < kParts)
             parts[threadIdx.x] = __ldcv(reinterpret_cast<const uint4*>(entry) + threadIdx.x);
         __syncthreads();
     }
-    __device__ const DeskEntry& get() const { return *reinterpret_cast<const DeskEntry*>(parts); }
+    __device__ const QueueEntry& get() const { return *reinterpret_cast<const QueueEntry*>(parts); }
 };
 
 template <Dtype D>
@@ -134,28 +134,28 @@ __device__ std::uint32_t list_bits(const std::uint32_t* bitmap, std::uint32_t fi
 }
 
 template <Dtype D>
-__device__ void lay_entry(const RowReader<D>& reader, const LeanSlice& slice, const Desk& desk,
-                          const DeskEntry& entry, std::uint32_t place) {
-    if (entry.count != DeskEntry::kInBitmap) {
+__device__ void lay_entry(const RowReader<D>& reader, const LeanSlice& slice, const QueueMemory& queue,
+                          const QueueEntry& entry, std::uint32_t place) {
+    if (entry.count != QueueEntry::kInBitmap) {
         return lay_blocks<D>(reader, slice, entry.column, entry.list, entry.count);
     }
     __shared__ std::uint16_t list[kWordsTogether * kBitmapBits];
-    const std::uint32_t* bitmap = desk.bitmaps + std::uint64_t{place} * desk.bitmap_words;
-    for (std::uint32_t word = 0; word < desk.bitmap_words; word += kWordsTogether) {
-        const std::uint32_t count = list_bits(bitmap, word, desk.bitmap_words, list);
+    const std::uint32_t* bitmap = queue.bitmaps + std::uint64_t{place} * queue.bitmap_words;
+    for (std::uint32_t word = 0; word < queue.bitmap_words; word += kWordsTogether) {
+        const std::uint32_t count = list_bits(bitmap, word, queue.bitmap_words, list);
         lay_blocks<D>(reader, slice, entry.column, list, count);
         __syncthreads();
     }
 }
 
-// Where the opening's rows stand, once they do: those of a step that is wished for are soon there if they are
-// copied. False, to all threads: this turn is over, and nobody waits for its answers.
-__device__ bool read_found(const ToldRows& of, const Desk& desk, std::uint64_t turn, LeanRows& rows) {
+// Where the opening's rows stand, once they do: those of a step that is requested are soon there if they are
+// copied. False, to all threads: this pass is over, and nobody waits for its answers.
+__device__ bool read_found(const ToldRows& of, const QueueMemory& queue, std::uint64_t pass, LeanRows& rows) {
     const FoundRows& found = *of.found;
     __shared__ std::uint64_t told[3];
     __syncthreads();
     if (threadIdx.x == 0) {
-        while (load_now(&found.opening) < of.opening && DeskWord::turn(load_now(desk.relay)) <= turn) {
+        while (load_now(&found.opening) < of.opening && QueueWord::pass(load_now(queue.relay)) <= pass) {
             __nanosleep(100);
         }
         told[0] = load_now(&found.opening);
@@ -171,20 +171,20 @@ __device__ bool read_found(const ToldRows& of, const Desk& desk, std::uint64_t t
 
 template <Dtype D>
 __global__ void __launch_bounds__(kAnswerThreads)
-    answer_wishes(LeanRows rows, LeanSlice slice, Desk desk, std::uint64_t turn, DeliveredTokens tokens,
-                  ToldRows rows_told) {
+    answer_requests(LeanRows rows, LeanSlice slice, QueueMemory queue, std::uint64_t pass,
+                    DeliveredTokens tokens, ToldRows rows_told) {
     __shared__ FetchedEntry fetched;
-    if (blockIdx.x == 0) return serve_link(desk, turn, tokens);
-    for (std::uint32_t next = blockIdx.x - 1; is_posted(desk, turn, next); next += kAnswering) {
-        const std::uint32_t place = next % desk.places;
-        if (rows_told.found != nullptr && !read_found(rows_told, desk, turn, rows)) continue;
+    if (blockIdx.x == 0) return serve_link(queue, pass, tokens);
+    for (std::uint32_t next = blockIdx.x - 1; is_posted(queue, pass, next); next += kAnswering) {
+        const std::uint32_t place = next % queue.places;
+        if (rows_told.found != nullptr && !read_found(rows_told, queue, pass, rows)) continue;
         const SliceRows in_order = rows_in_order(rows);
         const RowReader<D> reader(in_order);
-        fetched.fetch(desk.entries + place);
-        lay_entry<D>(reader, slice, desk, fetched.get(), place);
+        fetched.fetch(queue.entries + place);
+        lay_entry<D>(reader, slice, queue, fetched.get(), place);
         __syncthreads();
         if (threadIdx.x != 0) continue;
-        store_now(desk.taken + place, DeskWord::of(turn, std::uint64_t{next} + 1));
+        store_now(queue.taken + place, QueueWord::of(pass, std::uint64_t{next} + 1));
         // Who sees the word sees the blocks, on the CPU too.
         __threadfence_system();
         store_now(reinterpret_cast<std::uint64_t*>(fetched.get().answered), fetched.get().word);
@@ -193,19 +193,20 @@ __global__ void __launch_bounds__(kAnswerThreads)
 
 template <Dtype D>
 struct Answering {
-    static void launch(const LeanRows& rows, const LeanSlice& slice, const Desk& desk, std::uint64_t turn,
-                       const DeliveredTokens& tokens, const ToldRows& told, cudaStream_t stream) {
+    static void launch(const LeanRows& rows, const LeanSlice& slice, const QueueMemory& queue,
+                       std::uint64_t pass, const DeliveredTokens& tokens, const ToldRows& told,
+                       cudaStream_t stream) {
         cudaLaunchConfig_t config{};
         config.gridDim = 1 + kAnswering;
         config.blockDim = kAnswerThreads;
         config.stream = stream;
-        (void)cudaLaunchKernelEx(&config, answer_wishes<D>, rows, slice, desk, turn, tokens, told);
+        (void)cudaLaunchKernelEx(&config, answer_requests<D>, rows, slice, queue, pass, tokens, told);
     }
 };
 
 template <Dtype D>
 struct Loading {
-    static void launch(cudaError_t* status) { load(answer_wishes<D>, *status); }
+    static void launch(cudaError_t* status) { load(answer_requests<D>, *status); }
 };
 
 }  // namespace
@@ -216,10 +217,10 @@ cudaError_t load_answer_kernel(Dtype dtype) {
     return status;
 }
 
-cudaError_t launch_answering(const LeanRows& rows, const LeanSlice& slice, const Desk& desk,
-                             std::uint64_t turn, const DeliveredTokens& tokens, const ToldRows& told,
+cudaError_t launch_answering(const LeanRows& rows, const LeanSlice& slice, const QueueMemory& queue,
+                             std::uint64_t pass, const DeliveredTokens& tokens, const ToldRows& told,
                              cudaStream_t stream) {
-    launch_of<Answering>(rows.dtype, rows, slice, desk, turn, tokens, told, stream);
+    launch_of<Answering>(rows.dtype, rows, slice, queue, pass, tokens, told, stream);
     return cudaGetLastError();
 }
 

@@ -14,21 +14,22 @@
 
 namespace croupier::gpu_writer {
 
-// [turn: 40][entries that are posted in it: 24]. It only grows; another turn ends the kernel of this one.
-struct DeskWord {
+// [pass: 40][entries that are posted in it: 24]. It only grows; another pass ends the kernel of this one.
+struct QueueWord {
     static constexpr std::uint32_t kPostedBits = 24;
 
-    static constexpr std::uint64_t of(std::uint64_t turn, std::uint64_t posted) {
-        return turn << kPostedBits | posted;
+    static constexpr std::uint64_t of(std::uint64_t pass, std::uint64_t posted) {
+        return pass << kPostedBits | posted;
     }
-    static constexpr std::uint64_t turn(std::uint64_t word) { return word >> kPostedBits; }
+    static constexpr std::uint64_t pass(std::uint64_t word) { return word >> kPostedBits; }
     static constexpr std::uint32_t posted(std::uint64_t word) {
         return static_cast<std::uint32_t>(word) & ((1U << kPostedBits) - 1);
     }
 };
 
-// One wish: read with one load of 16 bytes by each of a few threads, a single round trip over the link.
-struct alignas(256) DeskEntry {
+// One block request: read with one load of 16 bytes by each of a few threads, a single round trip over the
+// link.
+struct alignas(256) QueueEntry {
     static constexpr std::uint32_t kListed = 112;
     // The blocks are too many for the list: the entry's bitmap has them.
     static constexpr std::uint32_t kInBitmap = 0xFFFFFFFFU;
@@ -40,12 +41,12 @@ struct alignas(256) DeskEntry {
     std::uint64_t reserved;
     std::uint16_t list[kListed];
 };
-static_assert(sizeof(DeskEntry) == 256);
+static_assert(sizeof(QueueEntry) == 256);
 
 // All are the device's addresses; all but `relay` of pinned memory.
-struct Desk {
+struct QueueMemory {
     const std::uint64_t* word = nullptr;
-    const DeskEntry* entries = nullptr;      // entry i stands at the place i % places
+    const QueueEntry* entries = nullptr;     // entry i stands at the place i % places
     const std::uint32_t* bitmaps = nullptr;  // [place]
     std::uint64_t* taken = nullptr;          // [place]: the word up to the entry that was read last
     std::uint64_t* relay = nullptr;          // in GPU memory, for one block alone reads over the link
@@ -78,9 +79,9 @@ struct ToldRows {
     std::uint64_t opening = 0;
 };
 
-// Runs until the desk's word has another turn, or the tokens are there: nobody asks for more then.
-cudaError_t launch_answering(const LeanRows& rows, const LeanSlice& slice, const Desk& desk,
-                             std::uint64_t turn, const DeliveredTokens& tokens, const ToldRows& told,
+// Runs until the queue's word has another pass, or the tokens are there: nobody asks for more then.
+cudaError_t launch_answering(const LeanRows& rows, const LeanSlice& slice, const QueueMemory& queue,
+                             std::uint64_t pass, const DeliveredTokens& tokens, const ToldRows& told,
                              cudaStream_t stream);
 
 }  // namespace croupier::gpu_writer

@@ -5,7 +5,7 @@
 #include "gpu_writer/column_wants.h"
 #include "gpu_writer/lean_layout.h"
 #include "proto/lean_order.h"
-#include "shm/wishes.h"
+#include "shm/block_requests.h"
 
 namespace croupier::gpu_writer {
 
@@ -52,11 +52,11 @@ void LeanHost::lay(const BegunStep& step, std::span<const void* const> rows) {
 void LeanHost::answer(const BegunStep& step, const BlockRequest& request) {
     const std::uint32_t slot = segment_.slot_of(step.step);
     const LeanShape shape = lean_shape(segment_.geometry(), rank_, step.columns);
-    const shm::Wishes board(segment_, step.step, shm::writer_epochs(segment_));
+    const shm::BlockRequests board(segment_, step.step, shm::writer_epochs(segment_));
     own_bits(request.bits, shape.first_block, shape.slice.blocks, bits_);
     lay_blocks(shape, request.column, kept_[slot].data() + request.column * row_bytes_, bits_,
                segment_.logits(slot, rank_));
-    // SYNC: release; pairs with the acquire in Wishes::awaited: the blocks are there.
+    // SYNC: release; pairs with the acquire in BlockRequests::awaited: the blocks are there.
     board.answer(request.column, rank_).store(request.word, std::memory_order_release);
 }
 

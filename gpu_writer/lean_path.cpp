@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "gpu_writer/column_wants.h"
-#include "shm/wishes.h"
+#include "shm/block_requests.h"
 
 namespace croupier::gpu_writer {
 namespace {
@@ -42,7 +42,7 @@ LeanPath::~LeanPath() {
 }
 
 void LeanPath::end_answers() {
-    for (const auto& desk : desks_) desk->close_for_good();
+    for (const auto& queue : queues_) queue->close_for_good();
 }
 
 shm::Result<bool> LeanPath::prepare_memory(const Settings& settings) {
@@ -64,8 +64,8 @@ shm::Result<bool> LeanPath::prepare_memory(const Settings& settings) {
     CROUPIER_TRY(
         keep(names_there_, device_pointer<std::uint16_t>(names_.get(), "the blocks that are named")));
     for (std::uint32_t slot = 0; slot < geometry.slots; ++slot) {
-        CROUPIER_TRY_VALUE(desk, AnswerDesk::make(geometry.dtype, shape_.slice.blocks));
-        desks_.push_back(std::move(desk));
+        CROUPIER_TRY_VALUE(queue, RequestQueue::make(geometry.dtype, shape_.slice.blocks));
+        queues_.push_back(std::move(queue));
     }
     CROUPIER_TRY(keep(preparing_, make_stream()));
     CROUPIER_TRY_VALUE(replays, LeanReplays::make(geometry, settings.next, settings.empty_launches));
@@ -203,23 +203,23 @@ void LeanPath::prepare(const BegunStep& step, std::uint64_t opening) {
 
 shm::Result<bool> LeanPath::send(const void* logits, std::uint64_t row_stride, const BegunStep& step,
                                  LeanEnd end, cudaStream_t worker) {
-    AnswerDesk& desk = desk_of(step.step);
+    RequestQueue& queue = queue_of(step.step);
     CROUPIER_TRY_VALUE(masks, await_masks(step, worker));
     const LeanRows rows = rows_of(logits, row_stride, step.step, masks);
     // What is still laid of a step that had the slot and was given up comes before all of this one.
-    CROUPIER_TRY(desk.hold(worker));
+    CROUPIER_TRY(queue.hold(worker));
     const std::uint32_t slot = segment_.slot_of(step.step);
     const LeanTarget target{address_(segment_.lean(slot, rank_)), shape_.layout, shape_.room};
     CROUPIER_TRY(send_beside(rows, target, step, wants_of(step), worker));
     CROUPIER_TRY(
         cuda_done(launch_lean(rows, target, wants_of(step), end_of(step, end), scratch_.get(), worker),
                   "cannot launch a lean step"));
-    // Behind the step, which does not wait for the copy. What is wished for meanwhile is asked for again.
-    // Where it fails the step is on its way all the same, and what is wished for is answered from the rows.
+    // Behind the step, which does not wait for the copy. What is requested meanwhile is asked for again.
+    // Where it fails the step is on its way all the same, and what is requested is answered from the rows.
     shm::Result<LeanRows> kept = rows;
     if (copies_) kept = keep_rows(rows, step, worker);
-    desk.open({kept ? kept.value() : rows, slice_of(step), step.step, openings_[slot], worker,
-               copies_ && kept ? copies_->there[slot].get() : nullptr, nullptr, copies_ && kept});
+    queue.open({kept ? kept.value() : rows, slice_of(step), step.step, openings_[slot], worker,
+                copies_ && kept ? copies_->there[slot].get() : nullptr, nullptr, copies_ && kept});
     if (!kept) return kept.error();
     return true;
 }
@@ -237,9 +237,9 @@ shm::Result<bool> LeanPath::expect(const BegunStep& step, LeanEnd end) {
     const LeanRows rows = rows_of(nullptr, 0, step.step, {});
     record.names = rows.names;
     if (copies_) record.kept = copies_of(record.slot);
-    AnswerDesk& desk = desk_of(step.step);
+    RequestQueue& queue = queue_of(step.step);
     // What is still laid of a step that had the slot and was given up comes before all of this one.
-    CROUPIER_TRY_VALUE(is_prepared, desk.hold(preparing_.get()));
+    CROUPIER_TRY_VALUE(is_prepared, queue.hold(preparing_.get()));
     if (masks_ && masks_->slots[record.slot].some) {
         CROUPIER_TRY(
             cuda_done(masks_->slots[record.slot].status, "cannot copy a step's grammar masks to the GPU"));
@@ -247,8 +247,8 @@ shm::Result<bool> LeanPath::expect(const BegunStep& step, LeanEnd end) {
         is_prepared = true;
     }
     // Behind that: for a kernel of this opening's the step would wait as well.
-    desk.open({rows, record.slice, step.step, record.opening, std::nullopt, nullptr,
-               replays_->rows(record.slot), copies_.has_value()});
+    queue.open({rows, record.slice, step.step, record.opening, std::nullopt, nullptr,
+                replays_->rows(record.slot), copies_.has_value()});
     return replays_->prepare(record, wants_of(step), is_prepared ? preparing_.get() : nullptr);
 }
 
@@ -284,14 +284,14 @@ shm::Result<bool> LeanPath::send_beside(const LeanRows& rows, const LeanTarget& 
 
 shm::Result<std::uint64_t> LeanPath::answer_in(cudaStream_t stream, std::uint64_t step,
                                                const DeliveredTokens& tokens) {
-    return desk_of(step).answer_in(stream, tokens);
+    return queue_of(step).answer_in(stream, tokens);
 }
 
 bool LeanPath::answer(const WatchedStep& step, const BlockRequest& request) {
     const std::uint64_t number = step.begun.step;
-    const shm::Wishes board(segment_, number, shm::writer_epochs(segment_));
+    const shm::BlockRequests board(segment_, number, shm::writer_epochs(segment_));
     own_bits(request.bits, shape_.first_block, shape_.slice.blocks, bits_);
-    return desk_of(number).post(
+    return queue_of(number).post(
         step.opening, {request.column, bits_, address_(&board.answer(request.column, rank_)), request.word});
 }
 

@@ -9,13 +9,13 @@
 #include <span>
 #include <vector>
 
-#include "gpu_writer/answer_desk.h"
 #include "gpu_writer/cuda_memory.h"
 #include "gpu_writer/lean_kernels.h"
 #include "gpu_writer/lean_layout.h"
 #include "gpu_writer/lean_replays.h"
 #include "gpu_writer/named_blocks.h"
 #include "gpu_writer/request_answers.h"
+#include "gpu_writer/request_queue.h"
 
 namespace croupier::gpu_writer {
 
@@ -58,7 +58,7 @@ class LeanPath {
     LeanPath(const LeanPath&) = delete;
     LeanPath& operator=(const LeanPath&) = delete;
 
-    // Nothing waits on the GPU for wishes any more; steps that are sent later are not answered.
+    // Nothing waits on the GPU for block requests any more; steps that are sent later are not answered.
     void end_answers();
 
     // When the step is begun and watched: what its columns want.
@@ -67,7 +67,7 @@ class LeanPath {
     shm::Result<bool> send(const void* logits, std::uint64_t row_stride, const BegunStep& step, LeanEnd end,
                            cudaStream_t worker);
 
-    // Instead, where the enqueue was captured into a CUDA graph: what is wished for of the step is answered,
+    // Instead, where the enqueue was captured into a CUDA graph: what is requested of the step is answered,
     // and a replay sends it once it is published. `end` likewise.
     shm::Result<bool> expect(const BegunStep& step, LeanEnd end);
     void publish(std::uint64_t ticket) { replays_->publish(ticket); }
@@ -76,17 +76,19 @@ class LeanPath {
     // Sends the expected step that is next when it runs, in a capture or outside.
     shm::Result<bool> send_expected(const void* logits, std::uint64_t row_stride, cudaStream_t worker);
 
-    // Of the step that was sent or expected last in its slot: see AnswerDesk.
-    bool is_sent(std::uint64_t step) const { return desk_of(step).is_open_for(step); }
+    // Of the step that was sent or expected last in its slot: see RequestQueue.
+    bool is_sent(std::uint64_t step) const { return queue_of(step).is_open_for(step); }
     shm::Result<std::uint64_t> answer_in(cudaStream_t stream, std::uint64_t step,
                                          const DeliveredTokens& tokens);
-    void end_turn(std::uint64_t step, std::uint64_t turn) { desk_of(step).end_turn(turn); }
+    void end_pass(std::uint64_t step, std::uint64_t pass) { queue_of(step).end_pass(pass); }
 
     // For the watcher's thread (StepWatcher::Calls).
     bool answer(const WatchedStep& step, const BlockRequest& request);
-    void end(const WatchedStep& step) { desk_of(step.begun.step).close(step.opening); }
-    bool rest(const WatchedStep& step) { return desk_of(step.begun.step).rest(step.opening); }
-    bool rows_stay(const WatchedStep& step) const { return desk_of(step.begun.step).rows_stay(step.opening); }
+    void end(const WatchedStep& step) { queue_of(step.begun.step).close(step.opening); }
+    bool rest(const WatchedStep& step) { return queue_of(step.begun.step).rest(step.opening); }
+    bool rows_stay(const WatchedStep& step) const {
+        return queue_of(step.begun.step).rows_stay(step.opening);
+    }
 
   private:
     LeanPath(const shm::Segment& segment, std::uint32_t rank, Address address);
@@ -110,7 +112,7 @@ class LeanPath {
     // The rows as they are answered from, in memory that they keep.
     shm::Result<LeanRows> keep_rows(const LeanRows& rows, const BegunStep& step, cudaStream_t worker);
     std::size_t first_want(std::uint64_t step) const;
-    AnswerDesk& desk_of(std::uint64_t step) const { return *desks_[segment_.slot_of(step)]; }
+    RequestQueue& queue_of(std::uint64_t step) const { return *queues_[segment_.slot_of(step)]; }
 
     const shm::Segment& segment_;
     std::uint32_t rank_;
@@ -126,8 +128,8 @@ class LeanPath {
     std::optional<LeanReplays> replays_;
     std::optional<RowCopies> copies_;
     std::optional<MaskCopies> masks_;
-    std::vector<std::unique_ptr<AnswerDesk>> desks_;  // [slot]
-    std::vector<std::uint64_t> openings_;             // [slot]
+    std::vector<std::unique_ptr<RequestQueue>> queues_;  // [slot]
+    std::vector<std::uint64_t> openings_;                // [slot]
     // Of the step that is sent.
     std::vector<std::uint32_t> whole_;
     std::vector<SpreadColumn> spreads_;

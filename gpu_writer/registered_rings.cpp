@@ -37,7 +37,7 @@ shm::Result<bool> RegisteredRings::add_all(const shm::Segment& segment, std::uin
 shm::Result<bool> RegisteredRings::add_lean(const shm::Segment& segment, std::uint32_t rank) {
     const proto::SegmentLayout& layout = segment.layout();
     const std::uint32_t slots = segment.geometry().slots;
-    CROUPIER_TRY(add(&segment.wish_board(0), layout.wish_slot_stride * slots, "the wishes"));
+    CROUPIER_TRY(add(&segment.request_board(0), layout.request_slot_stride * slots, "the block requests"));
     if (layout.mask_stride != 0) {
         CROUPIER_TRY(add(segment.mask_row(0, 0), layout.mask_stride * slots, "the grammar masks"));
     }

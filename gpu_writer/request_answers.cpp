@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "shm/wishes.h"
+#include "shm/block_requests.h"
 
 namespace croupier::gpu_writer {
 
@@ -39,7 +39,7 @@ void RequestAnswers::repeat(std::uint64_t step) {
 std::size_t RequestAnswers::look(const WatchedStep& watched, bool at_all) {
     const BegunStep& step = watched.begun;
     const std::uint32_t slot = segment_.slot_of(step.step);
-    const shm::Wishes requests(segment_, step.step, shm::writer_epochs(segment_));
+    const shm::BlockRequests requests(segment_, step.step, shm::writer_epochs(segment_));
     const std::uint64_t posted = requests.posted();
     if (posted == seen_[slot] && !at_all) return 0;
     // A word comes round after 2^28 steps: that of another step answers none of this one's.

@@ -85,18 +85,18 @@ shm::Result<bool> TokenDelivery::await(const BegunStep& step, std::chrono::milli
     CROUPIER_TRY(cuda_done(cudaEventSynchronize(fetched), "the GPU has not fetched earlier tokens"));
     places_.begin(ticket);
     const DeliveredTokens delivered = to_deliver(ticket, step.columns, tokens);
-    shm::Result<std::uint64_t> turn = std::uint64_t{0};
-    if (lean_ != nullptr) turn = lean_->answer_in(stream, step.step, delivered);
+    shm::Result<std::uint64_t> pass = std::uint64_t{0};
+    if (lean_ != nullptr) pass = lean_->answer_in(stream, step.step, delivered);
     {
         const std::lock_guard lock(mutex_);
         awaited_.push_back(
-            {ticket, step.step, step.columns, Clock::now() + timeout, turn ? turn.value() : 0});
+            {ticket, step.step, step.columns, Clock::now() + timeout, pass ? pass.value() : 0});
     }
     more_.notify_one();
     // From here on this ticket is delivered, whatever becomes of the stream.
     ticket_ = ticket;
-    if (!turn) return turn.error();
-    if (turn.value() == 0) {
+    if (!pass) return pass.error();
+    if (pass.value() == 0) {
         CROUPIER_TRY(enqueue_fetch(delivered, ticket, stream));
     }
     return cuda_done(cudaEventRecord(fetched, stream), "cannot mark the fetch of a step's tokens");
@@ -153,8 +153,8 @@ void TokenDelivery::deliver(const Awaited& awaited) {
     }
     // SYNC: release; a stream that waits for the word then finds the tokens.
     std::atomic_ref(delivered_[0]).store(awaited.ticket, std::memory_order_release);
-    if (awaited.turn != 0) lean_->end_turn(awaited.step, awaited.turn);
-    if (awaited.turn != 0 && late) tell_late_(awaited.step);
+    if (awaited.pass != 0) lean_->end_pass(awaited.step, awaited.pass);
+    if (awaited.pass != 0 && late) tell_late_(awaited.step);
 }
 
 void TokenDelivery::serve() {

@@ -1,7 +1,7 @@
 // Delivers a step's tokens to the GPU that sent its logits. A stream waits for what a thread of this process
 // stores; the thread that works the stream goes on at once, and a deadline keeps a dead daemon from blocking
-// the GPU. The thread never calls into CUDA: such a call can block while another thread waits for the GPU,
-// and the GPU for these very tokens (docs/decisions/0008-gpu-writer.md).
+// the GPU. The thread never calls into CUDA: a call that waited for the GPU would wait for these very tokens
+// (docs/decisions/0020-a-lean-transport.md).
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -35,7 +35,7 @@ class LeanPath;
 class TokenDelivery {
   public:
     // The segment outlives it, and the lean path where there is one: a lean step's tokens come by the kernel
-    // that answers its wishes, in the same wait.
+    // that answers its block requests, in the same wait.
     // `late` is called, by the thread, of a lean step some of whose tokens did not come in time.
     static shm::Result<std::unique_ptr<TokenDelivery>> make(const shm::Segment& segment, std::uint32_t rank,
                                                             LeanPath* lean,
@@ -61,7 +61,7 @@ class TokenDelivery {
         std::uint64_t step = 0;
         std::uint32_t columns = 0;
         Clock::time_point deadline;
-        std::uint64_t turn = 0;  // of the kernel that ends with it; 0: none does
+        std::uint64_t pass = 0;  // of the kernel that ends with it; 0: none does
     };
 
     TokenDelivery(const shm::Segment& segment, std::uint32_t rank, LeanPath* lean, StreamWait wait,

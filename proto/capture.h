@@ -15,7 +15,7 @@ constexpr std::uint32_t kCaptureVersion = 1;
 
 // One request at a time. Samplers look at `asked` once a look at a session, and nobody else writes it while
 // it is 0.
-struct CaptureDesk {
+struct CaptureExchange {
     std::uint64_t magic;
     std::uint32_t version;
     std::uint32_t bytes;

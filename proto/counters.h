@@ -25,7 +25,7 @@ enum class SessionCounter : std::uint32_t {
     records_refused,    // malformed schedule records
     columns_void,
     column_delay_ns,  // logits complete to the start of a column's decision, summed over columns
-    wishes,           // for more of a lean step's row
+    block_requests,   // for more of a lean step's row
     // The samplers, after their share of a step.
     draws_hot,
     draws_tail,
@@ -81,7 +81,7 @@ constexpr std::array kSessionCounterText = {
                 "Columns that samplers answered with void, for sequences that ended or were cut"},
     CounterText{"column_delay_ns",
                 "Time from logits complete to the start of a column's decision, summed over columns"},
-    CounterText{"wishes", "Times that a decision needed more of a row than its lean step had sent"},
+    CounterText{"block_requests", "Times that a decision needed more of a row than its lean step had sent"},
     CounterText{"draws_hot",
                 "Untruncated draws whose token came from the hot set, or the blocks that the row chose"},
     CounterText{"draws_tail", "Untruncated draws whose token came from the other blocks"},

@@ -1,6 +1,6 @@
 #include "proto/lean_part.h"
 
-#include "proto/wish_cell.h"
+#include "proto/request_cell.h"
 
 namespace croupier::proto {
 namespace {
@@ -27,9 +27,9 @@ LeanLayout lean_layout_of(const Geometry& geometry, std::uint32_t rank) {
     return layout;
 }
 
-WishLayout wish_layout_of(const Geometry& geometry) {
-    WishLayout layout;
-    layout.answers = sizeof(WishCell);
+RequestLayout request_layout_of(const Geometry& geometry) {
+    RequestLayout layout;
+    layout.answers = sizeof(RequestCell);
     layout.bits = layout.answers + whole_lines(geometry.tp * sizeof(std::uint64_t));
     layout.words = (geometry.blocks() + 63) / 64;
     layout.stride = layout.bits + whole_lines(layout.words * sizeof(std::uint64_t));

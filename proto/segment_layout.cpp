@@ -8,9 +8,9 @@
 #include "proto/hot_set.h"
 #include "proto/lean_part.h"
 #include "proto/logits_slot.h"
+#include "proto/request_cell.h"
 #include "proto/segment_header.h"
 #include "proto/sequence_entry.h"
-#include "proto/wish_cell.h"
 
 namespace croupier::proto {
 namespace {
@@ -89,9 +89,9 @@ void lay_lean_ring(const Geometry& g, SegmentLayout& layout, Cursor& segment) {
     layout.lean_rank_stride = round_up(lean_rank_bytes(g), kPage);
     layout.lean_slot_stride = layout.lean_rank_stride * g.tp;
     layout.lean = segment.take(layout.lean_slot_stride * g.slots, kPage);
-    layout.wish_stride = wish_layout_of(g).stride;
-    layout.wish_slot_stride = sizeof(WishBoard) + layout.wish_stride * g.max_batch;
-    layout.wishes = segment.take(layout.wish_slot_stride * g.slots, kPage);
+    layout.request_stride = request_layout_of(g).stride;
+    layout.request_slot_stride = sizeof(RequestBoard) + layout.request_stride * g.max_batch;
+    layout.requests = segment.take(layout.request_slot_stride * g.slots, kPage);
 }
 
 void lay_logits_ring(const Geometry& g, SegmentLayout& layout, Cursor& segment) {
@@ -204,7 +204,7 @@ std::optional<std::string> regions_fault(const Geometry& g, const SegmentLayout&
          {"the logits' slots", l.logits, l.logits_stride, g.slots, kPage},
          {"the supports' slots", l.support, l.support_slot_stride, g.max_support == 0 ? 0 : g.slots, kPage},
          {"the lean parts' slots", l.lean, l.lean_slot_stride, !g.is_lean() ? 0 : g.slots, kPage},
-         {"the wishes' slots", l.wishes, l.wish_slot_stride, !g.is_lean() ? 0 : g.slots, kPage},
+         {"the block requests' slots", l.requests, l.request_slot_stride, !g.is_lean() ? 0 : g.slots, kPage},
          {"the token logs", l.token_logs, l.token_log_stride, g.max_sequences, kPage}},
         l.total_bytes, "the segment");
 }
@@ -274,14 +274,14 @@ std::optional<std::string> lean_fault(const Geometry& g, const SegmentLayout& l)
     // What stands within them is each build's own to compute: it may not be smaller there.
     if (l.lean_rank_stride < lean_rank_bytes(g) || l.lean_rank_stride % kPage != 0)
         return "the lean part of a rank has " + std::to_string(l.lean_rank_stride) + " bytes";
-    if (l.wish_stride < wish_layout_of(g).stride || l.wish_stride % kLine != 0)
-        return "the wish of a column has " + std::to_string(l.wish_stride) + " bytes";
+    if (l.request_stride < request_layout_of(g).stride || l.request_stride % kLine != 0)
+        return "the block request of a column has " + std::to_string(l.request_stride) + " bytes";
     if (auto fault = parts_fault({{"the ranks", 0, l.lean_rank_stride, g.tp, kPage}}, l.lean_slot_stride,
                                  "a slot of lean parts"))
         return fault;
-    return parts_fault({{"the board", 0, sizeof(WishBoard), 1},
-                        {"the cells", sizeof(WishBoard), l.wish_stride, g.max_batch}},
-                       l.wish_slot_stride, "a slot of wishes");
+    return parts_fault({{"the board", 0, sizeof(RequestBoard), 1},
+                        {"the cells", sizeof(RequestBoard), l.request_stride, g.max_batch}},
+                       l.request_slot_stride, "a slot of block requests");
 }
 
 std::optional<std::string> other_slots_fault(const Geometry& g, const SegmentLayout& l) {

@@ -73,9 +73,9 @@ struct SegmentLayout {
     std::uint64_t lean = 0;
     std::uint64_t lean_slot_stride = 0;
     std::uint64_t lean_rank_stride = 0;
-    std::uint64_t wishes = 0;
-    std::uint64_t wish_slot_stride = 0;
-    std::uint64_t wish_stride = 0;  // of a column; they stand behind the slot's board
+    std::uint64_t requests = 0;
+    std::uint64_t request_slot_stride = 0;
+    std::uint64_t request_stride = 0;  // of a column; they stand behind the slot's board
     // Token logs, each on pages of its own, at the end of the file: they are the only part whose memory is
     // not allocated when the session opens, but as its sequences grow (SequenceEntry::log_room).
     std::uint64_t token_logs = 0;

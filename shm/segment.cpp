@@ -315,13 +315,13 @@ std::byte* Segment::lean(std::uint32_t slot, std::uint32_t rank) const {
     return at<std::byte>(layout_.lean + slot * layout_.lean_slot_stride + rank * layout_.lean_rank_stride);
 }
 
-proto::WishBoard& Segment::wish_board(std::uint32_t slot) const {
-    return *at<proto::WishBoard>(layout_.wishes + slot * layout_.wish_slot_stride);
+proto::RequestBoard& Segment::request_board(std::uint32_t slot) const {
+    return *at<proto::RequestBoard>(layout_.requests + slot * layout_.request_slot_stride);
 }
 
-proto::WishCell& Segment::wish(std::uint32_t slot, std::uint32_t column) const {
-    return *at<proto::WishCell>(layout_.wishes + slot * layout_.wish_slot_stride + sizeof(proto::WishBoard) +
-                                column * layout_.wish_stride);
+proto::RequestCell& Segment::request_cell(std::uint32_t slot, std::uint32_t column) const {
+    return *at<proto::RequestCell>(layout_.requests + slot * layout_.request_slot_stride +
+                                   sizeof(proto::RequestBoard) + column * layout_.request_stride);
 }
 
 std::span<float> Segment::maxima(std::uint32_t slot, std::uint32_t rank) const {

@@ -8,11 +8,11 @@
 
 #include "proto/decision_slot.h"
 #include "proto/logits_slot.h"
+#include "proto/request_cell.h"
 #include "proto/schedule_slot.h"
 #include "proto/segment_header.h"
 #include "proto/sequence_entry.h"
 #include "proto/stored.h"
-#include "proto/wish_cell.h"
 #include "shm/memory_placement.h"
 
 namespace croupier::shm {
@@ -121,8 +121,8 @@ class Segment {
     std::span<float> maxima(std::uint32_t slot, std::uint32_t rank) const;
     // What the rank sends of a lean step (proto/lean_part.h); null: the session's writers send rows alone.
     std::byte* lean(std::uint32_t slot, std::uint32_t rank) const;
-    proto::WishBoard& wish_board(std::uint32_t slot) const;
-    proto::WishCell& wish(std::uint32_t slot, std::uint32_t column) const;
+    proto::RequestBoard& request_board(std::uint32_t slot) const;
+    proto::RequestCell& request_cell(std::uint32_t slot, std::uint32_t column) const;
 
   private:
     Segment(std::string path, FileDescriptor file, Mapping mapping);

@@ -115,7 +115,7 @@ void add_engine_options(CLI::App& command, SimOptions& options) {
         ->group(group);
     add_choice(command, "--transport", options.transport,
                {{"rows", Transport::rows}, {"lean", Transport::lean}},
-               "What writers send of a step: whole rows, or lean: some blocks and a summary of the rest")
+               "What writers send: whole rows, or lean steps")
         ->group(group);
     add_choice(command, "--writer", options.on_gpu, {{"host", false}, {"cuda", true}},
                "Where logits are made: host, or cuda: by a real LM head, one GPU for each rank, in bf16")

@@ -159,7 +159,7 @@ class GpuRank {
         if (!head_.are_kept(slot)) return false;
         const std::vector<ColumnInput> inputs = std::move(in_flight_.front().inputs);
         in_flight_.pop_front();
-        note_wishes();
+        note_block_requests();
         if (!came_late()) note_latency(slot, inputs);
         // -1: an error or a late token; the scheduler handles both.
         const std::vector<std::int32_t> kept = head_.kept_tokens(slot);
@@ -180,8 +180,8 @@ class GpuRank {
         return more > 0;
     }
 
-    void note_wishes() const {
-        if (rank_ == 0) world_.ledger.head().wishes = wishes_of(*segment_);
+    void note_block_requests() const {
+        if (rank_ == 0) world_.ledger.head().block_requests = block_requests_of(*segment_);
     }
     // Called before the slot's next step is launched. Without --await-tokens, the fetch was launched a few
     // microseconds ago.
@@ -198,7 +198,7 @@ class GpuRank {
         if (decided == 0) return false;
         const std::vector<ColumnInput> inputs = std::move(in_flight_.front().inputs);
         in_flight_.pop_front();
-        note_wishes();
+        note_block_requests();
         // The scheduler was faster or the step was refused: the tokens are sent with the next step.
         if (decided < 0 || croupier_writer_enqueue_tokens(writer_.get(), head_.stream(), step,
                                                           head_.tokens(slot), nullptr) != 0) {

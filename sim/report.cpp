@@ -86,7 +86,7 @@ Report collect_report(const World& world) {
     report.recovered = head.recovered.load();
     report.readmitted = head.readmitted.load();
     report.truncated = head.truncated.load();
-    report.wishes = head.wishes.load();
+    report.block_requests = head.block_requests.load();
     report.late_steps = head.late_steps.load();
     report.step_latency = latency_of(head.step_latency);
     report.verification = world.options.verification;
@@ -118,7 +118,7 @@ std::string to_json(const Report& report, const SimOptions& options) {
         {"recovered", report.recovered},
         {"readmitted", report.readmitted},
         {"truncated", report.truncated},
-        {"wishes", report.wishes},
+        {"block_requests", report.block_requests},
         {"late_steps", report.late_steps},
         {"failed_requests", report.failed},
         {"kills", report.kills},

@@ -30,7 +30,7 @@ struct Report {
     std::uint64_t recovered = 0;
     std::uint64_t readmitted = 0;
     std::uint64_t truncated = 0;
-    std::uint64_t wishes = 0;
+    std::uint64_t block_requests = 0;
     std::uint64_t late_steps = 0;          // steps whose tokens came too late for a waiting GPU stream
     std::uint64_t failed = 0;              // requests that ended with a decision error
     std::uint64_t failed_as_intended = 0;  // those of them that were intended to fail

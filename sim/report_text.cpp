@@ -40,10 +40,9 @@ std::string requests_text(const Report& report) {
     std::string text = with_commas(report.requests);
     if (report.unfinished > 0) text += ", " + with_commas(report.unfinished) + " unfinished";
     if (report.failed == 0) return text;
-    text += " (" + with_commas(report.failed) + " ended with an error, ";
-    if (report.failed == report.failed_as_intended)
-        return text + "as intended: a NaN logit, or no token left)";
-    return text + with_commas(report.failed_as_intended) + " of them as intended)";
+    text += " (" + with_commas(report.failed) + " ended with an ";
+    if (report.failed == report.failed_as_intended) return text + "intended error: a NaN, or no token left)";
+    return text + "error, of which " + with_commas(report.failed_as_intended) + " were intended)";
 }
 
 std::string tokens_text(const Report& report) {

@@ -105,7 +105,7 @@ class WriterLoop {
         // Refused if this rank was fenced meanwhile (serve() then attaches again), or if all columns became
         // void and the step is over.
         (void)writer_.send(step, pointers_);
-        if (writer_.rank() == 0) world_.ledger.head().wishes = wishes_of(writer_.segment());
+        if (writer_.rank() == 0) world_.ledger.head().block_requests = block_requests_of(writer_.segment());
     }
 
     void supply_randoms(std::uint64_t step) {
@@ -134,8 +134,8 @@ class WriterLoop {
 
 }  // namespace
 
-std::uint64_t wishes_of(const shm::Segment& segment) {
-    return segment.header().counter(proto::SessionCounter::wishes).load(std::memory_order_relaxed);
+std::uint64_t block_requests_of(const shm::Segment& segment) {
+    return segment.header().counter(proto::SessionCounter::block_requests).load(std::memory_order_relaxed);
 }
 
 bool writer_served(const World& world) {

@@ -14,7 +14,7 @@ void run_writer(const World& world, std::uint32_t rank);
 void run_gpu_writer(const World& world, std::uint32_t rank);
 
 // The number of requests by samplers for more blocks of a row.
-std::uint64_t wishes_of(const shm::Segment& segment);
+std::uint64_t block_requests_of(const shm::Segment& segment);
 bool writer_served(const World& world);
 // Waits a moment for the segment's path; empty if the session does not exist yet.
 std::string await_segment(const World& world);

@@ -75,7 +75,7 @@ def story_of(path: Path) -> dict[str, Any]:
     return {
         "columns": int(path.stem),
         "gpu_us": engine["hbm_to_hbm_us"],
-        "wishes": engine["wishes"],
+        "block_requests": engine["block_requests"],
         "decided_us": quantiles([step.us for step in steps]),
         "decided_us_where_none_asked": quantiles([step.us for step in steps if not step.retried]),
         "decided_us_where_columns_moved": quantiles([step.us for step in steps if step.moved]),

@@ -67,7 +67,7 @@ LeanSteps::LeanSteps(const Case& of, const ColdRows& rows)
     : case_(of),
       cold_(rows),
       shape_(shape_of(of)),
-      desk_(need(gpu_writer::AnswerDesk::make(proto::Dtype::bf16, shape_.slice.blocks))),
+      queue_(need(gpu_writer::RequestQueue::make(proto::Dtype::bf16, shape_.slice.blocks))),
       scratch_(gpu_writer::lean_scratch_bytes(proto::Dtype::bf16, shape_.slice.blocks, of.columns)),
       spread_scratch_(gpu_writer::spread_scratch_bytes()),
       sweep_(kSweepBytes),
@@ -160,13 +160,13 @@ void LeanSteps::answer_tokens() {
 // As a writer brings them; what stands behind them in the stream says that they are there. They are answered
 // when the step's word is there.
 std::uint64_t LeanSteps::until_tokens(Clock::time_point begin) {
-    desk_->open({next_rows(), slice(), step_, step_, stream_.get()});
-    need(desk_->answer_in(stream_.get(), {decided_.device, static_cast<std::int32_t*>(tokens_.get()),
-                                          case_.columns, ticket()}));
+    queue_->open({next_rows(), slice(), step_, step_, stream_.get()});
+    need(queue_->answer_in(stream_.get(), {decided_.device, static_cast<std::int32_t*>(tokens_.get()),
+                                           case_.columns, ticket()}));
     launch_flag(words_.device + kFlag, step_, stream_.get());
     spin_until(words_[kReady], step_);
     answer_tokens();
-    desk_->close(step_);
+    queue_->close(step_);
     spin_until(words_[kFlag], step_);
     const std::uint64_t took = since(begin);
     stream_.synchronise();
@@ -199,7 +199,7 @@ std::uint64_t LeanSteps::empty_to_tokens() {
 void LeanSteps::ask(std::uint32_t columns, std::span<const std::uint64_t> blocks) {
     ++asked_;
     for (std::uint32_t column = 0; column < columns; ++column) {
-        desk_->post(step_, {column, blocks, words_.address(kFirstAnswered + column), asked_});
+        queue_->post(step_, {column, blocks, words_.address(kFirstAnswered + column), asked_});
     }
 }
 
@@ -216,9 +216,9 @@ std::uint64_t LeanSteps::to_answers(std::uint32_t columns, std::uint32_t blocks,
         const std::uint64_t block = (step_ * 31 + std::uint64_t{i} * 277) % shape_.slice.blocks;
         wanted[block / 64] |= std::uint64_t{1} << block % 64;
     }
-    // A step's first wish brings the kernel only in another stream than the step's.
-    desk_->open({next_rows(), slice(), step_, step_, running ? stream_.get() : nullptr});
-    need(desk_->answer_in(stream_.get(), {}));
+    // A step's first block request brings the kernel only in another stream than the step's.
+    queue_->open({next_rows(), slice(), step_, step_, running ? stream_.get() : nullptr});
+    need(queue_->answer_in(stream_.get(), {}));
     if (running) {
         ask(1, std::vector<std::uint64_t>(wanted.size()));
         wait_for_answers(1);
@@ -227,7 +227,7 @@ std::uint64_t LeanSteps::to_answers(std::uint32_t columns, std::uint32_t blocks,
     ask(columns, wanted);
     wait_for_answers(columns);
     const std::uint64_t took = since(begin);
-    desk_->close(step_);
+    queue_->close(step_);
     return took;
 }
 

@@ -10,10 +10,10 @@
 
 #include "bench/lean/gpu.h"
 #include "bench/writer/gpu.h"
-#include "gpu_writer/answer_desk.h"
 #include "gpu_writer/cuda_memory.h"
 #include "gpu_writer/lean_kernels.h"
 #include "gpu_writer/lean_layout.h"
+#include "gpu_writer/request_queue.h"
 
 namespace croupier::bench::lean {
 
@@ -59,8 +59,8 @@ class LeanSteps {
     // The same of a kernel that does nothing.
     std::uint64_t empty_to_flag();
     std::uint64_t empty_to_tokens();
-    // Of each of the first columns so many blocks: from the wish to the word of the last one's answer.
-    // `running`: not the step's first wish, which brings the answers' kernel to the GPU.
+    // Of each of the first columns so many blocks: from the block request to the word of the last one's
+    // answer. `running`: not the step's first block request, which brings the answers' kernel to the GPU.
     std::uint64_t to_answers(std::uint32_t columns, std::uint32_t blocks, bool running);
     // The GPU's own time of a step's kernel. `cold`: after work that leaves nothing of it in the GPU's
     // caches, its code neither, as a model's step does.
@@ -84,7 +84,7 @@ class LeanSteps {
     const ColdRows& cold_;
     gpu_writer::LeanShape shape_;
     writer::GpuStream stream_;
-    std::unique_ptr<gpu_writer::AnswerDesk> desk_;
+    std::unique_ptr<gpu_writer::RequestQueue> queue_;
     writer::GpuBuffer scratch_;
     writer::GpuBuffer spread_scratch_;
     std::vector<gpu_writer::SpreadColumn> spreads_;

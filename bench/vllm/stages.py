@@ -7,7 +7,7 @@ import subprocess
 from collections import Counter
 from typing import Any
 
-_COUNTERS = ("columns_decided", "column_delay_ns", "wishes")
+_COUNTERS = ("columns_decided", "column_delay_ns", "block_requests")
 
 
 def totals() -> Counter[str]:
@@ -36,7 +36,7 @@ def totals() -> Counter[str]:
 
 
 def per_column(before: Counter[str], after: Counter[str]) -> dict[str, Any]:
-    """Microseconds from the logits to the decision's begin and its length, and wishes, each a column.
+    """Microseconds from the logits to the decision's begin and its length, and block requests, each a column.
 
     `step_us` is from the logits to the last sampler's last decision, a step.
     """
@@ -47,6 +47,6 @@ def per_column(before: Counter[str], after: Counter[str]) -> dict[str, Any]:
     return {
         "delay_us": round(passed["column_delay_ns"] / 1000 / columns, 1),
         "decide_us": round(passed["decide_us"] / columns, 2),
-        "wishes": round(passed["wishes"] / columns, 3),
+        "block_requests": round(passed["block_requests"] / columns, 3),
         "step_us": round(passed["step_us"] / max(passed["step_count"], 1), 1),
     }

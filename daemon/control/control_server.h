@@ -11,14 +11,14 @@
 
 #include "daemon/control/decision_stream.h"
 #include "daemon/control/session_registry.h"
-#include "daemon/control/statistics_desk.h"
+#include "daemon/control/statistics_worker.h"
 #include "proto/wire.h"
 
 namespace croupier::daemon {
 
 struct ControlContext {
     SessionRegistry* registry = nullptr;
-    StatisticsDesk* statistics = nullptr;
+    StatisticsWorker* statistics = nullptr;
     DecisionStream::Admitted admitted;
     std::string endpoint;
     std::string shm_directory;

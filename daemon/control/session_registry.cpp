@@ -10,13 +10,13 @@
 #include "daemon/control/session_admission.h"
 #include "event_log/event_log.h"
 #include "shm/bell.h"
+#include "shm/block_requests.h"
 #include "shm/clock.h"
 #include "shm/futex.h"
 #include "shm/logits_publisher.h"
 #include "shm/session_record.h"
 #include "shm/step_claims.h"
 #include "shm/step_window.h"
-#include "shm/wishes.h"
 
 namespace croupier::daemon {
 
@@ -39,14 +39,14 @@ std::uint32_t ended_writers(const shm::Segment& segment, std::uint32_t rank) {
 }
 
 // How many columns wait for more of a row than the rank sent of a lean step.
-std::uint32_t unanswered_wishes(const shm::Segment& segment, std::uint64_t step, std::uint32_t rank,
-                                std::uint32_t columns) {
+std::uint32_t unanswered_requests(const shm::Segment& segment, std::uint64_t step, std::uint32_t rank,
+                                  std::uint32_t columns) {
     if (segment.geometry().lean_blocks == 0) return 0;
-    const shm::Wishes wishes(segment, step, shm::writer_epochs(segment));
+    const shm::BlockRequests requests(segment, step, shm::writer_epochs(segment));
     const shm::StepClaims claims(segment, step);
     std::uint32_t unanswered = 0;
     for (std::uint32_t column = 0; column < columns; ++column) {
-        if (!claims.is_committed(column) && wishes.unanswered(column, rank) != 0) ++unanswered;
+        if (!claims.is_committed(column) && requests.unanswered(column, rank) != 0) ++unanswered;
     }
     return unanswered;
 }
@@ -56,7 +56,7 @@ std::string missing_ranks(const shm::Segment& segment, std::uint64_t step, std::
     std::string ranks;
     for (std::uint32_t rank = 0; rank < segment.geometry().tp; ++rank) {
         if (shm::slice_ready(segment, step, rank)) {
-            const std::uint32_t unanswered = unanswered_wishes(segment, step, rank, columns);
+            const std::uint32_t unanswered = unanswered_requests(segment, step, rank, columns);
             if (unanswered == 0) continue;
             ranks += (ranks.empty() ? "rank " : ", rank ") + std::to_string(rank) +
                      " has not answered what " + std::to_string(unanswered) + " columns asked for";
@@ -76,7 +76,7 @@ std::uint64_t steps_not_taken(const shm::Segment& segment) {
 
 }  // namespace
 
-SessionRegistry::SessionRegistry(const config::Config& config, shm::Plane& plane, SegmentPost& segments,
+SessionRegistry::SessionRegistry(const config::Config& config, shm::Plane& plane, SegmentChannel& segments,
                                  int event_fd)
     : config_(config), plane_(&plane), segments_(&segments), hot_sets_(config.hot_set), maker_(event_fd) {}
 

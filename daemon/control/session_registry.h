@@ -13,7 +13,7 @@
 #include "daemon/control/hot_sets.h"
 #include "daemon/control/peer.h"
 #include "daemon/control/segment_maker.h"
-#include "daemon/worker/segment_post.h"
+#include "daemon/worker/segment_channel.h"
 #include "shm/plane.h"
 #include "shm/segment.h"
 
@@ -48,7 +48,7 @@ struct OpenAnswer {
 class SessionRegistry {
   public:
     // `event_fd` is written to when take_made() has something to take.
-    SessionRegistry(const config::Config& config, shm::Plane& plane, SegmentPost& segments, int event_fd);
+    SessionRegistry(const config::Config& config, shm::Plane& plane, SegmentChannel& segments, int event_fd);
 
     // Segments of a dead daemon of this instance: sessions go on, and those without a client have their
     // grace. Every sampler of the dead daemon must be gone.
@@ -134,7 +134,7 @@ class SessionRegistry {
 
     config::Config config_;
     shm::Plane* plane_;
-    SegmentPost* segments_;
+    SegmentChannel* segments_;
     std::map<std::uint64_t, std::unique_ptr<shm::Segment>> sessions_;
     std::map<std::uint64_t, Watch> watches_;
     std::map<std::uint64_t, Pending> pending_;

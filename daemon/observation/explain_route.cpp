@@ -70,14 +70,14 @@ HttpReply no_explanations() {
 shm::Result<std::unique_ptr<ExplainRoute>> ExplainRoute::start(const std::string& directory,
                                                                const std::string& instance,
                                                                const std::string& tokenizer) {
-    CROUPIER_TRY_VALUE(desk, ExplainDesk::create(directory, instance));
+    CROUPIER_TRY_VALUE(queue, ExplainRequests::create(directory, instance));
     shm::FileDescriptor event(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     if (!event.valid()) return shm::system_failure("cannot open", "eventfd", errno);
-    return std::unique_ptr<ExplainRoute>(new ExplainRoute(std::move(desk), std::move(event), tokenizer));
+    return std::unique_ptr<ExplainRoute>(new ExplainRoute(std::move(queue), std::move(event), tokenizer));
 }
 
-ExplainRoute::ExplainRoute(ExplainDesk desk, shm::FileDescriptor event, std::string tokenizer)
-    : desk_(std::move(desk)),
+ExplainRoute::ExplainRoute(ExplainRequests queue, shm::FileDescriptor event, std::string tokenizer)
+    : queue_(std::move(queue)),
       event_(std::move(event)),
       tokenizer_(std::move(tokenizer)),
       thread_([this] { serve(); }) {}
@@ -101,7 +101,7 @@ HttpReply ExplainRoute::ask(const HttpRequest& request) {
     }
     const Ticket ticket = ++last_;
     open_.insert(ticket);
-    waiting_.push_back({ticket, parsed.value(), ExplainDesk::Clock::now() + kPatience});
+    waiting_.push_back({ticket, parsed.value(), ExplainRequests::Clock::now() + kPatience});
     changed_.notify_all();
     HttpReply reply;
     reply.later = std::make_unique<Awaited>(*this, ticket);
@@ -181,7 +181,7 @@ HttpReply ExplainRoute::page_of(const explain::Json& request) const {
 }
 
 HttpReply ExplainRoute::answer(const Job& job) {
-    const auto captured = desk_.capture(job.query, job.deadline, [this] { return is_given_up(); });
+    const auto captured = queue_.capture(job.query, job.deadline, [this] { return is_given_up(); });
     if (!captured)
         return refusal(status_of(captured.error().code), captured.error().message, job.query.as_json);
     // What a request of a client's holds may be anything: it costs this answer, and no more.

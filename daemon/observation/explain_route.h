@@ -13,7 +13,7 @@
 #include <string>
 #include <thread>
 
-#include "daemon/observation/explain_desk.h"
+#include "daemon/observation/explain_requests.h"
 #include "daemon/observation/http_message.h"
 #include "explain/fields.h"
 #include "explain/token_texts.h"
@@ -46,10 +46,10 @@ class ExplainRoute {
     struct Job {
         Ticket ticket = 0;
         ExplainQuery query;
-        ExplainDesk::Clock::time_point deadline;
+        ExplainRequests::Clock::time_point deadline;
     };
 
-    ExplainRoute(ExplainDesk desk, shm::FileDescriptor event, std::string tokenizer);
+    ExplainRoute(ExplainRequests queue, shm::FileDescriptor event, std::string tokenizer);
     void serve();
     void load_texts();
     HttpReply answer(const Job& job);
@@ -60,7 +60,7 @@ class ExplainRoute {
     void forget(Ticket ticket);
     bool is_given_up();
 
-    ExplainDesk desk_;
+    ExplainRequests queue_;
     shm::FileDescriptor event_;
     std::string tokenizer_;
     explain::TokenTexts texts_;

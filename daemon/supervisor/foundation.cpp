@@ -16,7 +16,7 @@
 #include "daemon/supervisor/signals.h"
 #include "event_log/event_log.h"
 #include "host/placement.h"
-#include "shm/capture_desk.h"
+#include "shm/capture_exchange.h"
 #include "shm/random_number.h"
 #include "shm/snapshot.h"
 
@@ -94,7 +94,7 @@ shm::Result<shm::FileDescriptor> claim_directory(const std::string& path) {
 
 void remove_own_files(const config::Config& config) {
     ::unlink(shm::plane_path(config.shm.dir, config.instance).c_str());
-    shm::CaptureDesk::remove(config.shm.dir, config.instance);
+    shm::CaptureExchange::remove(config.shm.dir, config.instance);
     // The host's is made beforehand, so that nobody else takes its name.
     if (config.shm.dir == proto::own_paths().shm_dir) ::rmdir(config.shm.dir.c_str());
 }
@@ -120,7 +120,7 @@ shm::Result<bool> acquire_resources(const config::Config& config, Foundation& ma
     CROUPIER_TRY(await_predecessor(config.shm.dir, config.instance));
     CROUPIER_TRY_VALUE(keys, load_curve_keys(config.control.curve));
     // What a killed daemon left there is of users.
-    shm::CaptureDesk::remove(config.shm.dir, config.instance);
+    shm::CaptureExchange::remove(config.shm.dir, config.instance);
     auto plane = shm::Plane::create(config.shm.dir, config.instance, samplers_of(config.samplers),
                                     config.samplers.threads_per_sampler);
     if (!plane) {

@@ -43,8 +43,8 @@ shm::WaitMode wait_mode(config::Wait wait) {
 
 }  // namespace
 
-SamplerPool::SamplerPool(const config::Config& config, shm::Plane& plane, SegmentPost& segments, int event_fd,
-                         OnDeath on_death)
+SamplerPool::SamplerPool(const config::Config& config, shm::Plane& plane, SegmentChannel& segments,
+                         int event_fd, OnDeath on_death)
     : config_(config),
       plane_(&plane),
       segments_(&segments),

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "config/config.h"
-#include "daemon/worker/segment_post.h"
+#include "daemon/worker/segment_channel.h"
 #include "event_log/event_log.h"
 #include "shm/plane.h"
 
@@ -20,7 +20,7 @@ class SamplerPool {
     // process is reaped, so no store of the dead one can come after it.
     using OnDeath = std::function<void(std::uint32_t incarnation, const proto::PreparedColumn& at)>;
 
-    SamplerPool(const config::Config& config, shm::Plane& plane, SegmentPost& segments, int event_fd,
+    SamplerPool(const config::Config& config, shm::Plane& plane, SegmentChannel& segments, int event_fd,
                 OnDeath on_death);
     ~SamplerPool();
     SamplerPool(const SamplerPool&) = delete;
@@ -65,7 +65,7 @@ class SamplerPool {
 
     config::Config config_;
     shm::Plane* plane_;
-    SegmentPost* segments_;
+    SegmentChannel* segments_;
     int event_fd_;
     OnDeath on_death_;
     std::vector<Child> children_;

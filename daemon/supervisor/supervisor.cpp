@@ -18,7 +18,7 @@
 #include "daemon/control/curve_gate.h"
 #include "daemon/control/endpoint.h"
 #include "daemon/control/session_registry.h"
-#include "daemon/control/statistics_desk.h"
+#include "daemon/control/statistics_worker.h"
 #include "daemon/logging.h"
 #include "daemon/observation/explain_route.h"
 #include "daemon/observation/health.h"
@@ -28,7 +28,7 @@
 #include "daemon/supervisor/sampler_pool.h"
 #include "daemon/supervisor/signals.h"
 #include "daemon/supervisor/successor.h"
-#include "daemon/worker/segment_post.h"
+#include "daemon/worker/segment_channel.h"
 #include "event_log/event_log.h"
 #include "shm/clock.h"
 
@@ -365,9 +365,9 @@ class Supervisor {
     Foundation& base_;
     zmq::context_t context_;
     std::optional<CurveGate> gate_;
-    SegmentPost segments_;
+    SegmentChannel segments_;
     SessionRegistry registry_;
-    StatisticsDesk statistics_;
+    StatisticsWorker statistics_;
     SamplerPool pool_;
     ControlServer control_;
     Health health_;

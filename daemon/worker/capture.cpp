@@ -85,19 +85,19 @@ std::vector<std::byte> CapturedColumn::take(const AskedCapture& asked, std::uint
 
 Captures Captures::attach(const std::string& directory, const std::string& instance) {
     Captures captures;
-    auto desk = shm::CaptureDesk::attach(directory, instance);
-    if (desk) {
-        captures.desk_.emplace(std::move(desk).value());
-    } else if (desk.error().code != shm::Errc::not_found) {
+    auto queue = shm::CaptureExchange::attach(directory, instance);
+    if (queue) {
+        captures.queue_.emplace(std::move(queue).value());
+    } else if (queue.error().code != shm::Errc::not_found) {
         event_log::write(event_log::Event::capture_failed, {},
-                         "no decision of this sampler can be explained: {}", desk.error().message);
+                         "no decision of this sampler can be explained: {}", queue.error().message);
     }
     return captures;
 }
 
 std::optional<AskedCapture> Captures::asked(std::uint64_t session_id) const {
-    if (!desk_) return std::nullopt;
-    const proto::CaptureDesk& words = desk_->words();
+    if (!queue_) return std::nullopt;
+    const proto::CaptureExchange& words = queue_->words();
     if (words.asked.load(std::memory_order_relaxed) == 0) return std::nullopt;
     // SYNC: acquire; pairs with the supervisor's release, after what is asked for.
     const std::uint64_t number = words.asked.load(std::memory_order_acquire);
@@ -110,9 +110,9 @@ std::optional<AskedCapture> Captures::asked(std::uint64_t session_id) const {
 }
 
 void Captures::give(const AskedCapture& asked, const std::vector<std::byte>& captured) const {
-    proto::CaptureDesk& words = desk_->words();
+    proto::CaptureExchange& words = queue_->words();
     if (words.asked.load(std::memory_order_relaxed) != asked.number) return;
-    const auto left = desk_->leave(captured);
+    const auto left = queue_->leave(captured);
     // Another sampler was first, with an earlier decision or this one.
     if (!left && left.error().code == shm::Errc::already_held) return;
     if (!left) {

@@ -12,7 +12,7 @@
 #include "sampler/request.h"
 #include "sampler/row_view.h"
 #include "sampler/workspace.h"
-#include "shm/capture_desk.h"
+#include "shm/capture_exchange.h"
 
 namespace croupier::daemon {
 
@@ -54,7 +54,7 @@ class Captures {
     void give(const AskedCapture& asked, const std::vector<std::byte>& captured) const;
 
   private:
-    std::optional<shm::CaptureDesk> desk_;
+    std::optional<shm::CaptureExchange> queue_;
 };
 
 }  // namespace croupier::daemon

@@ -22,7 +22,7 @@ void prefetch_column(const shm::Segment& segment, const CheckedStep& step, std::
     __builtin_prefetch(&segment.sequence(sequence));
     __builtin_prefetch(params);
     __builtin_prefetch(params + 64);
-    if (segment.geometry().is_lean()) __builtin_prefetch(&segment.wish(step.slot, column));
+    if (segment.geometry().is_lean()) __builtin_prefetch(&segment.request_cell(step.slot, column));
     __builtin_prefetch(segment.token_log(sequence));
 }
 

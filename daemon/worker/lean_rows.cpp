@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "shm/wishes.h"
+#include "shm/block_requests.h"
 
 namespace croupier::daemon {
 
@@ -29,8 +29,8 @@ LeanRows::LeanRows(const proto::Geometry& geometry, std::uint32_t threads)
 std::span<const sampler::Slice> LeanRows::lay(const shm::Segment& segment, const CheckedStep& step,
                                               std::uint32_t column, std::size_t thread,
                                               std::span<const sampler::Slice> slices) {
-    const shm::Wishes wishes(segment, step.step, shm::writer_epochs(segment));
-    const auto placed = wishes.placed(column);
+    const shm::BlockRequests requests(segment, step.step, shm::writer_epochs(segment));
+    const auto placed = requests.placed(column);
     Laid& laid = laid_[thread];
     laid.slices.assign(slices.begin(), slices.end());
     for (std::uint32_t rank = 0; rank < laid.slices.size(); ++rank) {

@@ -11,7 +11,7 @@
 
 #include "daemon/logging.h"
 #include "daemon/worker/sampler_end.h"
-#include "daemon/worker/segment_post.h"
+#include "daemon/worker/segment_channel.h"
 #include "daemon/worker/session_view.h"
 #include "daemon/worker/step_worker.h"
 #include "event_log/event_log.h"

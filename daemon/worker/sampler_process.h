@@ -14,7 +14,7 @@ struct SamplerOptions {
     // Inherited: no file of the daemon's is opened by its name.
     int event_fd = -1;
     int plane_fd = -1;
-    int segments_fd = -1;  // SegmentPost's line
+    int segments_fd = -1;  // SegmentChannel's line
     std::int32_t supervisor_pid = 0;
 };
 

@@ -6,8 +6,8 @@
 
 #include "daemon/worker/checked_step.h"
 #include "daemon/worker/sent_columns.h"
+#include "shm/block_requests.h"
 #include "shm/segment.h"
-#include "shm/wishes.h"
 
 namespace croupier::daemon {
 
@@ -25,7 +25,7 @@ class SentColumn {
     void ask(std::span<const std::uint64_t> blocks) const { requests().ask(column_, blocks); }
 
   private:
-    shm::Wishes requests() const { return {segment_, step_.step, epochs_}; }
+    shm::BlockRequests requests() const { return {segment_, step_.step, epochs_}; }
     bool is_lean() const { return segment_.geometry().is_lean(); }
 
     const shm::Segment& segment_;

@@ -48,13 +48,13 @@ TEST_CASE("a daemon that ends, or is killed, leaves no request unanswered for lo
         CHECK(explaining.daemon.files_in_shm() == 0);
     }
     SECTION("it is killed, and another follows") {
-        const auto desk =
-            shm::CaptureDesk::attach(explaining.daemon.shm_directory(), explaining.daemon.instance());
+        const auto queue =
+            shm::CaptureExchange::attach(explaining.daemon.shm_directory(), explaining.daemon.instance());
         explaining.daemon.kill_now();
         CHECK(asked.get().empty());
         // As a sampler may have left it in the meantime.
         const std::vector<std::byte> captured(64);
-        REQUIRE(desk.value().leave(captured));
+        REQUIRE(queue.value().leave(captured));
         explaining.daemon.start();
         REQUIRE(explaining.daemon.await_ready());
         CHECK_FALSE(explaining.has_captured());
@@ -63,13 +63,13 @@ TEST_CASE("a daemon that ends, or is killed, leaves no request unanswered for lo
         check_explained(again.json(), engine->streams().at(1).back(), 0);
     }
     SECTION("it is killed, and somebody cleans up") {
-        const auto desk =
-            shm::CaptureDesk::attach(explaining.daemon.shm_directory(), explaining.daemon.instance());
+        const auto queue =
+            shm::CaptureExchange::attach(explaining.daemon.shm_directory(), explaining.daemon.instance());
         engine.reset();
         explaining.daemon.kill_now();
         CHECK(asked.get().empty());
         const std::vector<std::byte> captured(64);
-        REQUIRE(desk.value().leave(captured));
+        REQUIRE(queue.value().leave(captured));
         REQUIRE(eventually([&] {
             const auto cleaned =
                 tools::clean_up(explaining.daemon.shm_directory(), explaining.daemon.instance());
@@ -83,10 +83,10 @@ TEST_CASE("a capture that a sampler stores too late does not answer a later requ
     const Explaining explaining;
     SmallEngine engine(explaining.daemon.endpoint(), "engine");
     engine.admit(2);
-    const auto desk =
-        shm::CaptureDesk::attach(explaining.daemon.shm_directory(), explaining.daemon.instance());
+    const auto queue =
+        shm::CaptureExchange::attach(explaining.daemon.shm_directory(), explaining.daemon.instance());
     const std::vector<std::byte> late(sizeof(proto::CapturedHead) + 4);
-    REQUIRE(desk.value().leave(late));
+    REQUIRE(queue.value().leave(late));
     Asked asked = explaining.ask(1);
     engine.step();
     check_explained(asked.json(), engine.streams().at(1).back(), 0);
@@ -95,21 +95,21 @@ TEST_CASE("a capture that a sampler stores too late does not answer a later requ
 TEST_CASE("only the daemon's user can open what is captured") {
     const Explaining explaining;
     for (const std::string& path :
-         shm::CaptureDesk::paths(explaining.daemon.shm_directory(), explaining.daemon.instance())) {
+         shm::CaptureExchange::paths(explaining.daemon.shm_directory(), explaining.daemon.instance())) {
         if (!std::filesystem::exists(path)) continue;
         const auto mode = std::filesystem::status(path).permissions();
         CHECK(mode == (std::filesystem::perms::owner_read | std::filesystem::perms::owner_write));
     }
-    const auto desk =
-        shm::CaptureDesk::attach(explaining.daemon.shm_directory(), explaining.daemon.instance());
+    const auto queue =
+        shm::CaptureExchange::attach(explaining.daemon.shm_directory(), explaining.daemon.instance());
     const std::vector<std::byte> captured(8);
-    REQUIRE(desk.value().leave(captured));
+    REQUIRE(queue.value().leave(captured));
     const std::string path =
-        shm::CaptureDesk::paths(explaining.daemon.shm_directory(), explaining.daemon.instance()).back();
+        shm::CaptureExchange::paths(explaining.daemon.shm_directory(), explaining.daemon.instance()).back();
     CHECK(std::filesystem::status(path).permissions() ==
           (std::filesystem::perms::owner_read | std::filesystem::perms::owner_write));
     // Nobody is told of it, and a second one is no replacement.
-    CHECK_FALSE(desk.value().leave(captured));
-    CHECK(desk.value().take().value()->size() == 8);
-    CHECK_FALSE(desk.value().take().value());
+    CHECK_FALSE(queue.value().leave(captured));
+    CHECK(queue.value().take().value()->size() == 8);
+    CHECK_FALSE(queue.value().take().value());
 }

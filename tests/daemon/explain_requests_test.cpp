@@ -66,7 +66,7 @@ TEST_CASE("a daemon that is not told to explain does not, and keeps nothing for 
     CHECK_THAT(http_get(port, "/explain?session=engine&uid=1"),
                StartsWith("HTTP/1.1 403 Forbidden") && Contains("metrics.explain: true"));
     CHECK(daemon.files_in_shm() == files);
-    CHECK_FALSE(shm::CaptureDesk::attach(daemon.shm_directory(), daemon.instance()));
+    CHECK_FALSE(shm::CaptureExchange::attach(daemon.shm_directory(), daemon.instance()));
     engine.step();
 }
 

@@ -10,7 +10,7 @@
 
 #include "explain/case.h"
 #include "explain/decider.h"
-#include "shm/capture_desk.h"
+#include "shm/capture_exchange.h"
 #include "testing/daemon_process.h"
 #include "testing/small_engine.h"
 #include "tests/daemon/http_peer.h"
@@ -42,9 +42,9 @@ struct Explaining {
 
     // Returns when the samplers are asked.
     Asked ask(const std::string& query) const {
-        const auto desk = shm::CaptureDesk::attach(daemon.shm_directory(), daemon.instance());
-        REQUIRE(desk);
-        const auto& asked = desk.value().words().asked;
+        const auto queue = shm::CaptureExchange::attach(daemon.shm_directory(), daemon.instance());
+        REQUIRE(queue);
+        const auto& asked = queue.value().words().asked;
         REQUIRE(eventually([&] { return asked.load() == 0; }));
         Asked made = ask_only(query);
         REQUIRE(eventually([&] { return asked.load() != 0; }));
@@ -58,12 +58,12 @@ struct Explaining {
     }
     std::string get(const std::string& query) const { return http_get(port, "/explain?" + query); }
     bool nothing_is_asked() const {
-        const auto desk = shm::CaptureDesk::attach(daemon.shm_directory(), daemon.instance());
-        return desk && desk.value().words().asked.load() == 0;
+        const auto queue = shm::CaptureExchange::attach(daemon.shm_directory(), daemon.instance());
+        return queue && queue.value().words().asked.load() == 0;
     }
     bool has_captured() const {
         return std::filesystem::exists(
-            shm::CaptureDesk::paths(daemon.shm_directory(), daemon.instance()).back());
+            shm::CaptureExchange::paths(daemon.shm_directory(), daemon.instance()).back());
     }
 
     std::uint16_t port = free_port();

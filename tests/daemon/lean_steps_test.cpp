@@ -8,12 +8,12 @@
 #include "daemon/worker/column_decider.h"
 #include "daemon/worker/session_view.h"
 #include "proto/lean_part.h"
-#include "proto/wish_cell.h"
+#include "proto/request_cell.h"
 #include "sampler/workspace.h"
+#include "shm/block_requests.h"
 #include "shm/logits_publisher.h"
 #include "shm/segment.h"
 #include "shm/step_claims.h"
-#include "shm/wishes.h"
 #include "testing/daemon_process.h"
 #include "testing/small_engine.h"
 #include "tests/daemon/attached_view.h"
@@ -37,12 +37,12 @@ EngineShape lean_shape(std::uint32_t tp) {
 }
 
 // How often samplers asked for more, over all slots.
-std::uint64_t wishes_of(SmallEngine& engine) {
+std::uint64_t block_requests_of(SmallEngine& engine) {
     const auto segment = shm::Segment::attach(engine.segment_path(), shm::Access::read_only);
     REQUIRE(segment);
     std::uint64_t posted = 0;
     for (std::uint32_t slot = 0; slot < segment.value().geometry().slots; ++slot)
-        posted += segment.value().wish_board(slot).posted.load();
+        posted += segment.value().request_board(slot).posted.load();
     return posted;
 }
 
@@ -133,7 +133,7 @@ TEST_CASE("samplers request the blocks that a column lacks, and decide it with t
     SmallEngine engine(daemon.endpoint(), "engine", shape);
     for (const auto& sequence : demanding()) engine.admit(sequence);
     engine.steps(12);
-    CHECK(wishes_of(engine) > 0);
+    CHECK(block_requests_of(engine) > 0);
 }
 
 TEST_CASE("plain requests are drawn by the writer, and samplers request no blocks") {
@@ -142,7 +142,7 @@ TEST_CASE("plain requests are drawn by the writer, and samplers request no block
     SmallEngine engine(daemon.endpoint(), "engine", shape);
     for (std::uint64_t uid = 1; uid <= 8; ++uid) engine.admit(plain(uid));
     engine.steps(20);
-    CHECK(wishes_of(engine) == 0);
+    CHECK(block_requests_of(engine) == 0);
     const auto segment = shm::Segment::attach(engine.segment_path(), shm::Access::read_only);
     REQUIRE(segment);
     for (std::uint32_t rank = 0; rank < shape.tp; ++rank)
@@ -161,7 +161,7 @@ TEST_CASE("the blocks of a request's allowed ids are sent, and samplers request 
         engine.admit(made);
     }
     engine.steps(20);
-    CHECK(wishes_of(engine) == 0);
+    CHECK(block_requests_of(engine) == 0);
     const auto segment = shm::Segment::attach(engine.segment_path(), shm::Access::read_only);
     REQUIRE(segment);
     for (const proto::SentFlags flags : flags_of(segment.value(), 19, 0, 8))
@@ -184,7 +184,7 @@ TEST_CASE(
     constexpr std::uint64_t kDecisions = 160;
     engine.steps(20);
     // The rest are rows whose best blocks are as good as others that were not sent.
-    CHECK(wishes_of(engine) < kDecisions / 4);
+    CHECK(block_requests_of(engine) < kDecisions / 4);
 }
 
 TEST_CASE("a writer draws no column whose controls may change its token") {
@@ -342,12 +342,12 @@ TEST_CASE("a sampler that claims a column leaves it alone if another sampler has
     daemon::SessionView& session = *view.value();
     daemon::CheckedStep step;
     REQUIRE(daemon::check_record(session.segment(), number, step) == proto::DecisionError::none);
-    const shm::Wishes wishes(session.segment(), number, shm::writer_epochs(session.segment()));
+    const shm::BlockRequests requests(session.segment(), number, shm::writer_epochs(session.segment()));
     sampler::Workspace workspace(kVocab);
     const daemon::PreparedRaces races;
     REQUIRE(daemon::is_due(session.segment(), step, 0));
-    const std::vector<std::uint64_t> all(wishes.bits(0).size(), ~std::uint64_t{0});
-    wishes.ask(0, all);
+    const std::vector<std::uint64_t> all(requests.bits(0).size(), ~std::uint64_t{0});
+    requests.ask(0, all);
     CHECK_FALSE(daemon::is_due(session.segment(), step, 0));
     CHECK(daemon::decide_column(session, step, 0, {}, races, workspace).deferred);
     // What has no token to come is answered, whatever its writer does.

@@ -286,11 +286,10 @@ TEST_CASE("a stand-in that cannot serve says what is wrong") {
     const Ended many = run_croupierd(daemon, {"--stand-in-fd", number, "--samplers", "5000"});
     CHECK(many.status != 0);
     CHECK_THAT(many.output, Contains("--samplers"));
-    // As a daemon of an older build leaves it.
-    attach(engine).header().daemon_generation += 1;
+    attach(engine).header().version += 1;
     daemon.kill_now();
-    const Ended older = run_croupierd(daemon, {"--stand-in-fd", number});
-    CHECK(older.status == 2);
-    CHECK_THAT(older.output, Contains("does not show when its samplers have ended"));
+    const Ended newer = run_croupierd(daemon, {"--stand-in-fd", number});
+    CHECK(newer.status == 2);
+    CHECK_THAT(newer.output, Contains("cannot stand in") && Contains("version"));
     ::close(std::stoi(number));
 }

@@ -67,7 +67,7 @@ void move_counters(const DaemonProcess& daemon, const std::string& path, std::ui
 }
 
 // The next engine of the same session goes on at this step.
-void open_at(const DaemonProcess& daemon, EngineShape shape, std::uint64_t next) {
+void open_at(const DaemonProcess& daemon, const EngineShape& shape, std::uint64_t next) {
     const std::string path = SmallEngine(daemon.endpoint(), "engine", shape).segment_path();
     move_counters(daemon, path, next);
 }
@@ -107,18 +107,18 @@ TEST_CASE("sessions whose steps come round decide as any other, large and small 
 TEST_CASE("what a slot holds of a lean step 2^28 steps ago decides no column") {
     const DaemonProcess daemon("{count: 2, wait: spin}");
     EngineShape shape = shape_of(GENERATE(1U, 2U), true);
-    // Of so many columns no part of a step is told of before the whole: only wishes are left then.
+    // Of so many columns no part of a step is told of before the whole: only block requests are left then.
     shape.batch = GENERATE(64U, 20U);
     std::string path;
     {
         SmallEngine engine(daemon.endpoint(), "engine", shape);
         for (std::uint64_t uid = 1; uid <= shape.batch; ++uid) engine.admit(demanding(uid));
         const auto segment = need(shm::Segment::attach(engine.segment_path(), shm::Access::read_only));
-        const auto& wishes = segment.header().counter(proto::SessionCounter::wishes);
+        const auto& requests = segment.header().counter(proto::SessionCounter::block_requests);
         for (std::uint32_t slot = 0; slot < shape.steps_in_flight; ++slot) {
-            const std::uint64_t before = wishes.load();
+            const std::uint64_t before = requests.load();
             step_of(engine, shape.batch);
-            REQUIRE(wishes.load() > before);
+            REQUIRE(requests.load() > before);
         }
         // Their ready words are overwritten, and nothing else is.
         for (std::uint32_t slot = 0; slot < shape.steps_in_flight; ++slot) step_of(engine, 1);

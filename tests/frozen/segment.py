@@ -24,7 +24,7 @@ SHARED = [
     "sequence_entry",
     "sampling",
     "lean_part",
-    "wish_cell",
+    "request_cell",
     "counters",
     "hot_set",
     "bell",
@@ -37,13 +37,13 @@ SHARED = [
 # Structs of one process, made of what is shared.
 OWN = {
     "LeanLayout",
-    "WishLayout",
+    "RequestLayout",
     "CounterText",
     "FanOutFrame",
     "ClaimWord",
     "RefusalWord",
     "ReadyWord",
-    "WishWord",
+    "RequestWord",
 }
 # They may grow at their end: rows, and what has a page or more for itself.
 ROWS = {"SamplingParams", "ScheduleColumn", "Decision", "RankedLogprob", "SegmentHeader", "Bell"}
@@ -77,7 +77,7 @@ COMPUTED = {
     "ReadyWord::kLean": "a lean step's tiles in its ready word",
     "ClaimWord{5, 7}.pack()": "a claim",
     "RefusalWord{5, 7}.pack()": "a refusal",
-    "WishWord{5, 3, 7}.pack()": "a wish",
+    "RequestWord{5, 3, 7}.pack()": "a block request",
     "fan_out_checksum(std::array<std::uint8_t, 3>{1, 2, 3})": "the checksum of a record",
     "bitmap_words(65)": "words of a bitmap",
     "blocks_of(65)": "blocks of ids",
@@ -143,7 +143,7 @@ static void show(const char* name, unsigned long long value) { std::printf("%%s\
 int main() {
 %s
     const LeanLayout lean = lean_layout_of(session(), 1);
-    const WishLayout wish = wish_layout_of(session());
+    const RequestLayout request = request_layout_of(session());
     const SegmentLayout layout = layout_of(session());
 %s
 }
@@ -164,7 +164,7 @@ def facts(build):
     layouts = []
     for header, struct, variable in (
         ("lean_part", "LeanLayout", "lean"),
-        ("wish_cell", "WishLayout", "wish"),
+        ("request_cell", "RequestLayout", "request"),
     ):
         layouts += [
             f'show("{variable} part of a session: {field}", {variable}.{field});'

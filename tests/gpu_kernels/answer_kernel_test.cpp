@@ -8,7 +8,7 @@
 #include "tests/gpu_kernels/emulated_answer.h"
 
 using namespace croupier;
-using gpu_writer::DeskWord;
+using gpu_writer::QueueWord;
 using gpu_writer::TokenWord;
 
 namespace {
@@ -21,11 +21,11 @@ struct Link {
         : word(first_word), delivered(columns, {-5, kTicket - 1}), tokens(columns, -9) {}
 
     void serve() {
-        gpu_writer::Desk desk;
-        desk.word = &word;
-        desk.relay = &relay;
+        gpu_writer::QueueMemory queue;
+        queue.word = &word;
+        queue.relay = &relay;
         testing::serve_link(
-            desk, kOpening,
+            queue, kOpening,
             {delivered.data(), tokens.data(), static_cast<std::uint32_t>(tokens.size()), kTicket});
     }
     void await_relay(std::uint64_t value) {
@@ -40,50 +40,50 @@ struct Link {
     }
 
     std::uint64_t word;
-    std::uint64_t relay = DeskWord::of(kOpening - 9, 2);
+    std::uint64_t relay = QueueWord::of(kOpening - 9, 2);
     std::vector<TokenWord> delivered;
     std::vector<std::int32_t> tokens;
 };
 
 }  // namespace
 
-TEST_CASE("tokens come to the GPU as they are delivered, whatever the desk's word was before") {
+TEST_CASE("tokens come to the GPU as they are delivered, whatever the queue's word was before") {
     const std::uint64_t first_word =
-        GENERATE(DeskWord::of(kOpening - 3, 5), DeskWord::of(kOpening, 0), DeskWord::of(kOpening, 1));
+        GENERATE(QueueWord::of(kOpening - 3, 5), QueueWord::of(kOpening, 0), QueueWord::of(kOpening, 1));
     const std::uint32_t columns = GENERATE(1U, 31U, 32U, 255U, 256U, 600U);
     Link link(columns, first_word);
     std::thread courier([&] {
         link.await_relay(first_word);
-        // From both ends, and a wish meanwhile.
+        // From both ends, and a block request meanwhile.
         for (std::uint32_t i = 0; i < columns; ++i) {
             link.deliver(i % 2 == 0 ? i / 2 : columns - 1 - i / 2);
-            if (i == columns / 2) link.post(DeskWord::of(kOpening, 2));
+            if (i == columns / 2) link.post(QueueWord::of(kOpening, 2));
         }
     });
     link.serve();
     courier.join();
     for (std::uint32_t column = 0; column < columns; ++column)
         CHECK(link.tokens[column] == Link::token_of(column));
-    // Whoever waits for wishes leaves, though nobody closed the desk.
-    CHECK(link.relay == DeskWord::of(kOpening + 1, 0));
+    // Whoever waits for block requests leaves, though nobody closed the queue.
+    CHECK(link.relay == QueueWord::of(kOpening + 1, 0));
 }
 
-TEST_CASE("a kernel that brings no tokens runs until its desk is closed") {
-    Link link(0, DeskWord::of(kOpening - 3, 5));
+TEST_CASE("a kernel that brings no tokens runs until its queue is closed") {
+    Link link(0, QueueWord::of(kOpening - 3, 5));
     std::thread server([&] {
-        link.post(DeskWord::of(kOpening, 1));
-        link.await_relay(DeskWord::of(kOpening, 1));
-        link.post(DeskWord::of(kOpening + 1, 0));
+        link.post(QueueWord::of(kOpening, 1));
+        link.await_relay(QueueWord::of(kOpening, 1));
+        link.post(QueueWord::of(kOpening + 1, 0));
     });
     link.serve();
     server.join();
-    CHECK(link.relay == DeskWord::of(kOpening + 1, 0));
+    CHECK(link.relay == QueueWord::of(kOpening + 1, 0));
 }
 
-TEST_CASE("tokens that are still to come are brought though the desk is closed") {
-    Link link(3, DeskWord::of(kOpening + 4, 0));
+TEST_CASE("tokens that are still to come are brought though the queue is closed") {
+    Link link(3, QueueWord::of(kOpening + 4, 0));
     std::thread courier([&] {
-        link.await_relay(DeskWord::of(kOpening + 4, 0));
+        link.await_relay(QueueWord::of(kOpening + 4, 0));
         for (std::uint32_t column = 0; column < 3; ++column) link.deliver(column);
     });
     link.serve();

@@ -1,5 +1,5 @@
-// The block that reads over the link, of the kernel that brings wishes and tokens, on this CPU. Other blocks
-// wait for it, which blocks that run one after another cannot.
+// The block that reads over the link, of the kernel that brings block requests and tokens, on this CPU. Other
+// blocks wait for it, which blocks that run one after another cannot.
 #pragma once
 
 #include <cstdint>
@@ -9,6 +9,7 @@
 namespace croupier::testing {
 
 // Until the block ends.
-void serve_link(const gpu_writer::Desk& desk, std::uint64_t turn, const gpu_writer::DeliveredTokens& tokens);
+void serve_link(const gpu_writer::QueueMemory& queue, std::uint64_t turn,
+                const gpu_writer::DeliveredTokens& tokens);
 
 }  // namespace croupier::testing

@@ -11,7 +11,7 @@
 #include "tests/gpu_kernels/emulated_answer.h"
 
 using namespace croupier;
-using gpu_writer::DeskWord;
+using gpu_writer::QueueWord;
 using gpu_writer::TokenPlaces;
 using gpu_writer::TokenWord;
 
@@ -44,11 +44,11 @@ TEST_CASE("the GPU takes no token that an await 2^32 awaits ago brought") {
     const std::uint64_t before = GENERATE(std::uint64_t{1}, 2U, 3U, 4U);
     Places on(4);
     std::vector<std::int32_t> tokens(kColumns, -9);
-    std::uint64_t word = DeskWord::of(3, 1);
+    std::uint64_t word = QueueWord::of(3, 1);
     std::uint64_t relay = 0;
-    gpu_writer::Desk desk;
-    desk.word = &word;
-    desk.relay = &relay;
+    gpu_writer::QueueMemory queue;
+    queue.word = &word;
+    queue.relay = &relay;
     on.places.begin(before);
     for (std::uint32_t column = 0; column < kColumns; ++column) on.places.put(before, column, 100);
     // Steps of fewer columns since then.
@@ -66,7 +66,7 @@ TEST_CASE("the GPU takes no token that an await 2^32 awaits ago brought") {
             on.places.put(ticket, column, static_cast<std::int32_t>(column));
     });
     testing::serve_link(
-        desk, 3,
+        queue, 3,
         {on.words.data() + on.places.first_of(ticket), tokens.data(), kColumns, TokenPlaces::tag_of(ticket)});
     courier.join();
     CHECK(tokens == std::vector<std::int32_t>{0, 1, 2, 3, 4, 5});

@@ -98,7 +98,7 @@ GpuLeanStep::GpuLeanStep(const LeanCase& of)
     scratch_ = on_gpu<std::byte>(
         nullptr, gpu_writer::lean_scratch_bytes(dtype, shape.slice.blocks, of.geometry.max_batch));
     spread_scratch_ = on_gpu<std::byte>(nullptr, gpu_writer::spread_scratch_bytes());
-    desk_ = need(gpu_writer::AnswerDesk::make(dtype, shape.slice.blocks));
+    queue_ = need(gpu_writer::RequestQueue::make(dtype, shape.slice.blocks));
     slice_ = {slice.address(), columns_};
     std::memcpy(wants_.data(), of.wants.data(), wants_.size());
     whole_ = whole_columns(of);
@@ -107,7 +107,7 @@ GpuLeanStep::GpuLeanStep(const LeanCase& of)
 }
 
 GpuLeanStep::~GpuLeanStep() {
-    desk_->close(opening_);
+    queue_->close(opening_);
     (void)cudaStreamSynchronize(stream_.get());
 }
 
@@ -126,15 +126,15 @@ void GpuLeanStep::launch(std::uint64_t word) {
 }
 
 void GpuLeanStep::ask(const std::vector<Asked>& asked, std::uint64_t word) {
-    desk_->close(opening_);
+    queue_->close(opening_);
     ++opening_;
-    desk_->open({rows_, slice_, opening_, opening_, stream_.get()});
-    // By the first wish where no stream waits for the tokens, and in that stream where there is one.
-    if (asked.size() % 2 == 0) need(desk_->answer_in(stream_.get(), {}));
+    queue_->open({rows_, slice_, opening_, opening_, stream_.get()});
+    // By the first block request where no stream waits for the tokens, and in that stream where there is one.
+    if (asked.size() % 2 == 0) need(queue_->answer_in(stream_.get(), {}));
     std::size_t answer = kFirstAnswer;
     for (const Asked& each : asked) {
         const auto blocks = std::span(each.bitmap).first((rows_.blocks + 63) / 64);
-        desk_->post(opening_, {each.column, blocks, words_.address() + answer++ * 8, word});
+        queue_->post(opening_, {each.column, blocks, words_.address() + answer++ * 8, word});
     }
 }
 
@@ -161,7 +161,7 @@ std::uint64_t GpuLeanStep::finished() {
 }
 
 void GpuLeanStep::synchronise() {
-    desk_->close(opening_);
+    queue_->close(opening_);
     need_cuda(cudaStreamSynchronize(stream_.get()), "a lean step failed");
 }
 

@@ -6,9 +6,9 @@
 #include <span>
 #include <vector>
 
-#include "gpu_writer/answer_desk.h"
 #include "gpu_writer/cuda_memory.h"
 #include "gpu_writer/lean_kernels.h"
+#include "gpu_writer/request_queue.h"
 #include "tests/gpu_writer/lean_side.h"
 
 namespace croupier::testing {
@@ -64,7 +64,7 @@ class GpuLeanStep {
     gpu_writer::LeanRows rows_;
     gpu_writer::LeanTarget target_;
     gpu_writer::LeanSlice slice_;
-    std::unique_ptr<gpu_writer::AnswerDesk> desk_;
+    std::unique_ptr<gpu_writer::RequestQueue> queue_;
     std::uint32_t columns_;
     std::uint64_t opening_ = 0;
 };

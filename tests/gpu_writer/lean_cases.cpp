@@ -119,11 +119,11 @@ gpu_writer::LeanWant random_want(Random& random) {
     constexpr float kReaches[] = {0.0F, 0.5F, 6.0F, 1e6F};
     if (random() % 2 == 0) want.reach = kReaches[random() % std::size(kReaches)];
     want.flags = request::Wants::of(below(random, 4));
-    if (random() % 2 == 0) want.flags.add(Want::block_weights);
-    if (random() % 3 == 0) want.flags.add(Want::spread);
-    if (random() % 5 == 0) want.flags.add(Want::whole);
-    if (random() % 3 == 0) want.flags.add(Want::draw);
-    if (random() % 2 == 0) want.flags.add(Want::racers);
+    if (random() % 2 == 0) want.flags.add(request::Want::block_weights);
+    if (random() % 3 == 0) want.flags.add(request::Want::spread);
+    if (random() % 5 == 0) want.flags.add(request::Want::whole);
+    if (random() % 3 == 0) want.flags.add(request::Want::draw);
+    if (random() % 2 == 0) want.flags.add(request::Want::racers);
     return want;
 }
 
@@ -158,7 +158,7 @@ void add_masks(LeanCase& of, Random& random) {
             of.masks.push_back(mask_word(row, random));
     }
     for (gpu_writer::LeanWant& want : of.wants) {
-        if (want.flags.has(Want::whole) || random() % 2 == 0) continue;
+        if (want.flags.has(request::Want::whole) || random() % 2 == 0) continue;
         want.mask_row = static_cast<std::uint16_t>(1 + below(random, kKinds));
     }
 }
@@ -222,9 +222,9 @@ LeanCase usual_case(std::uint32_t vocab, std::uint32_t columns, std::uint32_t le
         want.key = {random(), below(random, 5000), 0};
         want.temperature = 0.7F;
         want.scale = 1 / 0.7;
-        want.flags = Want::sum_at_one | Want::sum_at_scale;
-        want.flags.add(random() % 2 == 0 ? Want::block_weights : Want::spread);
-        if (random() % 2 == 0) want.flags.add(Want::racers);
+        want.flags = request::Want::sum_at_one | request::Want::sum_at_scale;
+        want.flags.add(random() % 2 == 0 ? request::Want::block_weights : request::Want::spread);
+        if (random() % 2 == 0) want.flags.add(request::Want::racers);
         want.by_maximum = want.by_race = lean_blocks / 2;
     }
     made.rows.stride = vocab;
@@ -252,8 +252,8 @@ LeanCase drawn_case(std::uint32_t vocab, Random& random) {
     const std::size_t row_bytes = std::size_t{vocab} * proto::element_bytes(dtype);
     made.rows.bytes.resize(row_bytes * kRows);
     for (std::uint32_t row = 0; row < kRows; ++row) {
-        constexpr request::Wants kRacers = Want::racers | Want::sum_at_scale;
-        made.wants[row].flags = random() % 2 == 0 ? request::Wants(Want::draw) : kRacers;
+        constexpr request::Wants kRacers = request::Want::racers | request::Want::sum_at_scale;
+        made.wants[row].flags = random() % 2 == 0 ? request::Wants(request::Want::draw) : kRacers;
         made.wants[row].by_race = 1 + below(random, 300);
         made.wants[row].temperature = kTemperatures[random() % std::size(kTemperatures)];
         fill_row(static_cast<Row>(row), dtype, made.rows.bytes.data() + row * row_bytes, vocab, random);

@@ -46,7 +46,7 @@ void check_racers(const LaidColumn& found, const NaiveColumn& naive, const gpu_w
         CHECK(racers.best[i].token == naive.racers[i].token);
         CHECK(racers.best[i].score == naive.racers[i].score);
         CHECK(racers.best[i].logit == naive.racers[i].logit);
-        const bool summed = weighed[i] && want.flags.has(Want::sum_at_scale);
+        const bool summed = weighed[i] && want.flags.has(request::Want::sum_at_scale);
         INFO("before it " << racers.best[i].before);
         CHECK((summed ? near(racers.best[i].before, naive.before[i]) : std::isnan(racers.best[i].before)));
     }
@@ -141,7 +141,7 @@ void check_lay(LeanSide& side, const LeanCase& of) {
     std::vector<Asked> whole;
     for (std::uint32_t column = 0; column < of.columns(); ++column) {
         check_column(of, laid, column);
-        if (of.wants[column].flags.has(Want::whole)) whole.push_back({column, all_bits(of)});
+        if (of.wants[column].flags.has(request::Want::whole)) whole.push_back({column, all_bits(of)});
     }
     INFO(words_of(of) << ": the slice");
     CHECK((laid.slice == naive_slice_of(of, whole)));

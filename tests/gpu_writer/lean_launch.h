@@ -30,7 +30,7 @@ inline gpu_writer::LeanRows rows_at(const std::byte* logits, const std::uint32_t
 inline std::vector<std::uint32_t> whole_columns(const LeanCase& of) {
     std::vector<std::uint32_t> whole;
     for (std::uint32_t column = 0; column < of.columns(); ++column) {
-        if (of.wants[column].flags.has(gpu_writer::Want::whole)) whole.push_back(column);
+        if (of.wants[column].flags.has(request::Want::whole)) whole.push_back(column);
     }
     return whole;
 }

@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "proto/lean_part.h"
+#include "shm/block_requests.h"
 #include "shm/logits_publisher.h"
 #include "shm/step_claims.h"
-#include "shm/wishes.h"
 #include "tests/gpu_writer/writer_under_test.h"
 
 namespace croupier::testing {
@@ -37,12 +37,12 @@ struct LeanSession {
         REQUIRE(soon([&] { return shm::slice_ready(files.segment, step, 0); }));
     }
     // Block 1 of column 2, once it is answered.
-    Bytes wished_for(std::uint64_t step) const {
-        const shm::Wishes wishes(files.segment, step, shm::writer_epochs(files.segment));
-        std::vector<std::uint64_t> bits(wishes.bits(0).size());
+    Bytes requested_block(std::uint64_t step) const {
+        const shm::BlockRequests requests(files.segment, step, shm::writer_epochs(files.segment));
+        std::vector<std::uint64_t> bits(requests.bits(0).size());
         bits[0] = 2;
-        wishes.ask(2, bits);
-        REQUIRE(soon([&] { return wishes.unanswered(2, 0) == 0; }));
+        requests.ask(2, bits);
+        REQUIRE(soon([&] { return requests.unanswered(2, 0) == 0; }));
         return block_of(slice_of(files.segment, step, 0, std::size_t{2} * kLeanColumns * kBlockBytes));
     }
     // The same of the rows themselves.
@@ -77,7 +77,8 @@ struct LeanSession {
         graph->replay();
     }
 
-    // Nothing stays on the GPU for its wishes then. Its columns' tokens are that one and those that follow.
+    // Nothing stays on the GPU for its block requests then. Its columns' tokens are that one and those that
+    // follow.
     void decide(std::uint64_t step, std::int32_t first_token = 0) {
         for (std::uint32_t column = 0; column < kLeanColumns; ++column) {
             const shm::StepClaims claims(files.segment, step);

@@ -18,7 +18,7 @@ std::unique_ptr<testing::LeanSide> side_of(testing::Way way) {
 }
 
 // Some columns' blocks: few, none, all.
-std::vector<testing::Asked> random_wishes(const LeanCase& of, std::mt19937_64& random) {
+std::vector<testing::Asked> random_requests(const LeanCase& of, std::mt19937_64& random) {
     std::vector<testing::Asked> asked;
     for (std::uint32_t column = 0; column < of.columns(); ++column) {
         if (random() % 2 == 0) continue;
@@ -33,7 +33,7 @@ std::vector<testing::Asked> random_wishes(const LeanCase& of, std::mt19937_64& r
 }
 
 void check_answer(testing::LeanSide& side, const LeanCase& of, std::mt19937_64& random) {
-    const std::vector<testing::Asked> asked = random_wishes(of, random);
+    const std::vector<testing::Asked> asked = random_requests(of, random);
     INFO(testing::words_of(of) << ": " << asked.size() << " columns ask");
     CHECK((side.answer(of, asked) == testing::naive_slice_of(of, asked)));
 }

@@ -98,8 +98,9 @@ std::uint32_t room_of_weights(const LeanCase& of) {
 }
 
 bool naive_weighs_blocks(const LeanCase& of, const gpu_writer::LeanWant& want) {
-    const bool asked = want.flags.has(Want::block_weights) && want.flags.has(Want::sum_at_scale) &&
-                       !want.flags.has(Want::spread) && !want.flags.has(Want::whole);
+    const bool asked = want.flags.has(request::Want::block_weights) &&
+                       want.flags.has(request::Want::sum_at_scale) &&
+                       !want.flags.has(request::Want::spread) && !want.flags.has(request::Want::whole);
     return asked && of.blocks() > 0 && 2 * room_of_weights(of) <= of.geometry.lean_blocks;
 }
 
@@ -116,8 +117,8 @@ std::vector<float> race_bounds(const proto::RankShard& shard, const gpu_writer::
 }
 
 bool naive_sends_racers(const gpu_writer::LeanWant& want) {
-    const request::Wants others = Want::whole | Want::draw;
-    return want.flags.has(Want::racers) && !want.flags.has_any(others) && want.temperature > 0 &&
+    const request::Wants others = request::Want::whole | request::Want::draw;
+    return want.flags.has(request::Want::racers) && !want.flags.has_any(others) && want.temperature > 0 &&
            want.by_race > 0;
 }
 
@@ -127,7 +128,7 @@ std::uint32_t room_behind(const LeanCase& of, const gpu_writer::LeanWant& want) 
     std::size_t bytes = 0;
     if (naive_weighs_blocks(of, want)) {
         while (bytes < of.blocks()) bytes += 16;
-    } else if (want.flags.has(Want::spread) || naive_sends_racers(want)) {
+    } else if (want.flags.has(request::Want::spread) || naive_sends_racers(want)) {
         bytes = 64;
     }
     if (naive_sends_racers(want)) bytes += 128;
@@ -138,7 +139,7 @@ std::vector<std::vector<std::uint32_t>> may_be_sent(const LeanCase& of, std::uin
                                                     const std::vector<float>& maxima) {
     const gpu_writer::LeanWant& want = of.wants[column];
     const proto::RankShard& shard = of.geometry.shards[of.rank];
-    if (want.flags.has(Want::whole) || maxima.empty()) return {{}};
+    if (want.flags.has(request::Want::whole) || maxima.empty()) return {{}};
     std::set<std::uint32_t> always;
     const std::uint32_t end = shard.first_id + of.geometry.real_ids(of.rank);
     const auto last = static_cast<std::uint32_t>(maxima.size() - 1);
@@ -304,8 +305,8 @@ NaiveColumn naive_column(const LeanCase& of, std::uint32_t column) {
     for (std::size_t block = 0; block < maxima.size(); ++block) {
         naive.maxima.push_back(code_of_maximum(dtype, maxima[block], allowed.data() + block * 64));
     }
-    const bool whole = want.flags.has(Want::whole);
-    const bool draws = !whole && want.flags.has(Want::draw);
+    const bool whole = want.flags.has(request::Want::whole);
+    const bool draws = !whole && want.flags.has(request::Want::draw);
     const auto draw = draws ? naive_draw(of, want, allowed) : std::nullopt;
     const bool drawn = draw.has_value();
     if (naive_sends_racers(want)) race_naively(of, want, allowed, maxima, naive);
@@ -323,14 +324,14 @@ NaiveColumn naive_column(const LeanCase& of, std::uint32_t column) {
             naive.weights.push_back(naive_weight(dtype, {first, first + 64}, want.scale));
         }
     }
-    if (!whole && want.flags.has(Want::spread)) {
+    if (!whole && want.flags.has(request::Want::spread)) {
         naive.head.flags.add(proto::Sent::row_spread);
         naive.spread = naive_spread(dtype, allowed, want.scale);
     }
     if (draw) naive.head.draw = *draw;
     naive.head.scale = want.scale;
-    if (want.flags.has(Want::sum_at_one)) naive.head.weight = naive_weight(dtype, allowed, 1);
-    if (want.flags.has(Want::sum_at_scale)) {
+    if (want.flags.has(request::Want::sum_at_one)) naive.head.weight = naive_weight(dtype, allowed, 1);
+    if (want.flags.has(request::Want::sum_at_scale)) {
         naive.head.weight_at_scale = naive_weight(dtype, allowed, want.scale);
     }
     return naive;

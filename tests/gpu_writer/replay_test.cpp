@@ -44,7 +44,7 @@ TEST_CASE("a captured lean step is replayed after each begin, and asked for thou
         beside.await(step);
         INFO("step " << step);
         CHECK(part_of(session, step) == part_of(beside, step));
-        CHECK(session.wished_for(step) == session.that_block(rows));
+        CHECK(session.requested_block(step) == session.that_block(rows));
         for (LeanSession* each : {&session, &beside}) {
             each->decide(step);
             each->writer.await_finished(step + 1);
@@ -71,7 +71,7 @@ TEST_CASE("graphs of different rows that are lent are replayed in any order", "[
         graphs[which]->replay();
         session.await(step);
         INFO("step " << step);
-        CHECK(session.wished_for(step) == session.that_block(rows[which]));
+        CHECK(session.requested_block(step) == session.that_block(rows[which]));
         session.decide(step);
         session.writer.await_finished(step + 1);
         session.client.take();
@@ -93,16 +93,16 @@ TEST_CASE("a step that was begun before the capture is replayed, and one that no
     session.writer.memory().put(second.bytes);
     graph->replay();
     session.await(1);
-    CHECK(session.wished_for(1) == session.that_block(second));
+    CHECK(session.requested_block(1) == session.that_block(second));
     // The first one is still in flight.
-    CHECK(session.wished_for(0) == session.that_block(first));
+    CHECK(session.requested_block(0) == session.that_block(first));
     session.decide(0);
     session.decide(1);
     const Rows third = session.rows(3);
     REQUIRE(session.writer.begin(2) == 0);
     session.writer.enqueue(third);
     session.await(2);
-    CHECK(session.wished_for(2) == session.that_block(third));
+    CHECK(session.requested_block(2) == session.that_block(third));
     CHECK(session.writer.state().empty_launches == 0);
 }
 
@@ -130,7 +130,7 @@ TEST_CASE("a lean replay that finds no begun step sends nothing and is counted",
     }
     graph->replay();
     session.await(0);
-    CHECK(session.wished_for(0) == session.that_block(rows));
+    CHECK(session.requested_block(0) == session.that_block(rows));
 }
 
 TEST_CASE("tokens are awaited behind a replay", "[lean]") {
@@ -148,7 +148,7 @@ TEST_CASE("tokens are awaited behind a replay", "[lean]") {
                                                        nullptr) == 0);
         session.await(step);
         // By the kernel that stands in the stream, which waits for its tokens.
-        if (step % 2 == 0) CHECK(session.wished_for(step) == session.that_block(rows));
+        if (step % 2 == 0) CHECK(session.requested_block(step) == session.that_block(rows));
         const auto token = static_cast<std::int32_t>(10 * step);
         session.decide(step, token);
         CHECK(session.writer.memory().tokens(kColumns) == std::vector{token, token + 1, token + 2});

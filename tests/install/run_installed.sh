@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What is installed is enough: README.md's engine and the documented example compile outside of this tree, by find_package and by
-# pkg-config, and run; an older C++ is refused by name; and the libraries configure where none of the daemon's packages is.
+# What is installed is enough: the documented example compiles outside of this tree, by find_package and by
+# pkg-config, and runs; an older C++ is refused by name; and the libraries configure where none of the daemon's packages is.
 set -euo pipefail
 build=$1 source=$2 croupierd=$3
 folder=$(mktemp -d)
@@ -16,16 +16,7 @@ cmake --build "$folder/build" >"$folder/log" || { cat "$folder/log"; exit 1; }
 echo "by find_package:"
 "$source/tests/client/run_example.sh" "$croupierd" "$folder/build/engine"
 
-# block LANGUAGE: README.md's block of that language.
-block() { sed -n "/^\`\`\`$1\$/,/^\`\`\`\$/{/^\`\`\`/d;p}" "$source/README.md"; }
-mkdir "$folder/readme"
-block cpp >"$folder/readme/engine.cpp"
-block cmake >"$folder/readme/CMakeLists.txt"
 configured() { cmake -S "$1" -B "$2" -DCMAKE_PREFIX_PATH="$folder/prefix" >"$folder/log" 2>&1 && cmake --build "$2" >>"$folder/log" 2>&1; }
-configured "$folder/readme" "$folder/readme/build" || { cat "$folder/log"; exit 1; }
-echo "the engine of README.md:"
-"$source/tests/client/run_example.sh" "$croupierd" "$folder/readme/build/engine"
-
 mkdir "$folder/project/c_only"
 cp "$source/tests/install/c_only/CMakeLists.txt" "$folder/project/c_only"
 configured "$folder/project/c_only" "$folder/c_only" || { cat "$folder/log"; exit 1; }

@@ -9,10 +9,10 @@
 #include "proto/decision_slot.h"
 #include "proto/lean_part.h"
 #include "proto/logits_slot.h"
+#include "proto/request_cell.h"
 #include "proto/schedule_slot.h"
 #include "proto/segment_header.h"
 #include "proto/sequence_entry.h"
-#include "proto/wish_cell.h"
 #include "random_geometry.h"
 
 using namespace croupier::proto;
@@ -42,7 +42,7 @@ std::vector<Region> regions_of(const Geometry& g, const SegmentLayout& l) {
         {"logits", l.logits, l.logits_stride * g.slots, 4096},
         {"support", l.support, g.max_support == 0 ? 0 : l.support_slot_stride * g.slots, 4096},
         {"lean parts", l.lean, l.lean_slot_stride * g.slots, 4096},
-        {"wishes", l.wishes, l.wish_slot_stride * g.slots, 4096},
+        {"block requests", l.requests, l.request_slot_stride * g.slots, 4096},
         {"token logs", l.token_logs, l.token_log_stride * g.max_sequences, 4096},
     };
 }
@@ -60,10 +60,10 @@ std::vector<Region> parts_of_lean_rank(const Geometry& g, std::uint32_t rank) {
             {"elements", l.elements, columns * g.lean_blocks * kBlockIds * element_bytes(g.dtype), 64}};
 }
 
-std::vector<Region> parts_of_wish(const Geometry& g) {
-    const WishLayout l = wish_layout_of(g);
+std::vector<Region> parts_of_request(const Geometry& g) {
+    const RequestLayout l = request_layout_of(g);
     REQUIRE(l.words * 64 >= g.blocks());
-    return {{"word", 0, sizeof(WishCell), 64},
+    return {{"word", 0, sizeof(RequestCell), 64},
             {"answers", l.answers, g.tp * sizeof(std::uint64_t), 64},
             {"bits", l.bits, l.words * sizeof(std::uint64_t), 64}};
 }
@@ -135,9 +135,9 @@ void require_sound(const Geometry& g, const SegmentLayout& l, bool ours = true) 
     if (g.lean_blocks > 0) {
         for (std::uint32_t rank = 0; rank < g.tp; ++rank)
             require(parts_of_lean_rank(g, rank), l.lean_rank_stride);
-        require(parts_of_wish(g), l.wish_stride);
+        require(parts_of_request(g), l.request_stride);
         REQUIRE(l.lean_slot_stride >= g.tp * l.lean_rank_stride);
-        REQUIRE(l.wish_slot_stride >= sizeof(WishBoard) + g.max_batch * l.wish_stride);
+        REQUIRE(l.request_slot_stride >= sizeof(RequestBoard) + g.max_batch * l.request_stride);
     }
     REQUIRE(l.schedule_stride >= l.columns_offset + g.max_batch * l.elements.column);
     REQUIRE(l.columns_offset >= sizeof(ScheduleRecord));

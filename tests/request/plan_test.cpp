@@ -39,7 +39,8 @@ proto::Geometry geometry_of(std::uint32_t vocab, proto::Dtype dtype) {
 // Of a row that a language model could have written, in steps that are seldom equal.
 void fill_row(RandomCase& of, proto::Dtype dtype, std::mt19937_64& generator) {
     std::normal_distribution<float> normal(0.0F, generator() % 2 == 0 ? 1.5F : 3.0F);
-    of.shape = {dtype, 64};
+    of.shape = sampler::test::RowShape{};
+    of.shape.dtype = dtype;
     of.logits.resize(kVocab);
     for (float& logit : of.logits) logit = sampler::test::quantised(normal(generator), dtype);
 }
@@ -50,9 +51,10 @@ class SentColumn {
     SentColumn(const RandomCase& of, const request::Plan& plan)
         : row_(of.logits, of.shape),
           geometry_(geometry_of(kVocab, of.shape.dtype)),
-          shape_(gpu_writer::lean_shape(geometry_, 0, 1, {})),
+          shape_(gpu_writer::lean_shape(geometry_, 0, 1)),
           part_(shape_.layout.bytes),
-          slice_memory_(geometry_.tiles(0) * geometry_.tile * proto::element_bytes(geometry_.dtype)),
+          slice_memory_(std::size_t{geometry_.tiles(0)} * geometry_.tile *
+                        proto::element_bytes(geometry_.dtype)),
           names_(shape_.room),
           placed_((geometry_.blocks() + 63) / 64) {
         want_ = request::want_of(plan, of.params, {shape_.room, name_blocks(of, plan)});

@@ -82,23 +82,23 @@ TEST_CASE("who races after penalties that lower has the best of its race beside 
     CHECK(draws([](auto& params) { params.repetition_penalty = 1.1; }) == kBeside);
     CHECK(draws([](auto& params) { params.dry_multiplier = 0.8; }) == kBeside);
     CHECK(draws([](auto& params) { params.flags = 0; }) == kBeside);
-    CHECK(draws([](auto& params) { params.top_k = 50; }) == 0);
-    CHECK(draws([](auto& params) { params.min_p = 0.1; }) == 0);
+    CHECK(draws([](auto& params) { params.top_k = 50; }) == request::Wants());
+    CHECK(draws([](auto& params) { params.min_p = 0.1; }) == request::Wants());
     CHECK(draws([](auto& params) {
               params.temperature = 0.0;
               params.repetition_penalty = 1.1;
-          }) == 0);
-    CHECK(draws([](auto& params) { params.repetition_penalty = 0.9; }) == 0);
-    CHECK(draws([](auto& params) { params.frequency_penalty = -0.1; }) == 0);
-    CHECK(draws([](auto& params) { params.presence_penalty = -0.1; }) == 0);
-    CHECK(draws([](auto& params) { params.top_p = 0.9; }, {false, true}) == 0);
+          }) == request::Wants());
+    CHECK(draws([](auto& params) { params.repetition_penalty = 0.9; }) == request::Wants());
+    CHECK(draws([](auto& params) { params.frequency_penalty = -0.1; }) == request::Wants());
+    CHECK(draws([](auto& params) { params.presence_penalty = -0.1; }) == request::Wants());
+    CHECK(draws([](auto& params) { params.top_p = 0.9; }, {false, true}) == request::Wants());
     // What stands whole is not ranked for a race.
-    CHECK(draws([](auto& params) { params.top_p = 0.9; }, {true, false}) == 0);
-    CHECK(draws([](auto& params) { params.typical_p = params.top_p = 0.9; }) == 0);
+    CHECK(draws([](auto& params) { params.top_p = 0.9; }, {true, false}) == request::Wants());
+    CHECK(draws([](auto& params) { params.typical_p = params.top_p = 0.9; }) == request::Wants());
     // Its temperature is not known where the draw is made.
-    CHECK(draws([](auto& params) { params.dynatemp_range = 0.5; }) == 0);
-    CHECK(draws([](auto& params) { params.mirostat = 2; }) == 0);
-    CHECK(draws([](auto& params) { params.rng = proto::Rng::shvs; }) == 0);
+    CHECK(draws([](auto& params) { params.dynatemp_range = 0.5; }) == request::Wants());
+    CHECK(draws([](auto& params) { params.mirostat = 2; }) == request::Wants());
+    CHECK(draws([](auto& params) { params.rng = proto::Rng::shvs; }) == request::Wants());
 }
 
 TEST_CASE("one filter that a row's spread decides needs no whole row, where nothing changes a logit") {
@@ -128,7 +128,7 @@ TEST_CASE("one filter that a row's spread decides needs no whole row, where noth
     CHECK(flags([](auto& params) {
               params.temperature = 0.0;
               params.top_n_sigma = 1.0;
-          }) == 0);
+          }) == request::Wants());
 }
 
 TEST_CASE(
@@ -140,8 +140,8 @@ TEST_CASE(
         set(params);
         return want_at(params, 100).flags & (Want::whole | Want::spread);
     };
-    CHECK(flags([](auto& params) { params.top_k = 40; }) == 0);
-    CHECK(flags([](auto& params) { params.min_p = 0.05; }) == 0);
+    CHECK(flags([](auto& params) { params.top_k = 40; }) == request::Wants());
+    CHECK(flags([](auto& params) { params.min_p = 0.05; }) == request::Wants());
     CHECK(flags([](auto& params) { params.top_p = 0.9; }) == Want::whole);
     CHECK(flags([](auto& params) { params.temperature = 1.0; }) == Want::spread);
     CHECK(flags([](auto& params) { params.temperature = 1.5; }) == Want::whole);

@@ -185,7 +185,7 @@ TEST_CASE("a processed log-prob of all tokens is told by what they weigh at the 
     CHECK((alone.flags & kAsked) == Want::sum_at_scale);
     CHECK(alone.scale == 2.0);
     CHECK((want([](auto& params) { params.temperature = 0.0; }).flags & kAsked) == Want::sum_at_one);
-    CHECK((want([](auto& params) { params.top_k = 40; }).flags & kAsked) == 0);
+    CHECK((want([](auto& params) { params.top_k = 40; }).flags & kAsked) == request::Wants());
     CHECK(is_whole(want([](auto& params) { params.repetition_penalty = 1.1; })));
     CHECK(is_whole(want([](auto& params) { params.mirostat = 2; })));
     CHECK(is_whole(want([](auto&) {}, {false, true})));

@@ -56,8 +56,12 @@ std::size_t check_help(const Workplace& place, const std::string& program, const
         CHECK(shown.output.find(own, examples) != std::string::npos);
     }
     std::size_t count = 1;
-    for (const std::string& inner : commands_in(shown.output))
-        count += check_help(place, program, command.empty() ? inner : command + " " + inner);
+    const std::string before = command.empty() ? "" : command + " ";
+    for (const std::string& inner : commands_in(shown.output)) {
+        std::string whole = before;
+        whole.append(inner);
+        count += check_help(place, program, whole);
+    }
     return count;
 }
 
@@ -145,8 +149,8 @@ TEST_CASE("an option with named values lists them in its help and in its error")
     const Workplace place;
     const std::string help = place.run("sim --help").output;
     for (const char* names :
-         {"--transport {rows,lean,by-device,auto}", "--order {identity,random}",
-          "--chaos {samplers,daemon,writer,client}", "--verify {all,after,sample,never}"}) {
+         {"--transport {rows,lean}", "--order {identity,random}", "--chaos {samplers,daemon,writer,client}",
+          "--verify {all,after,sample,never}"}) {
         INFO(names);
         CHECK(help.find(names) != std::string::npos);
     }
@@ -156,8 +160,7 @@ TEST_CASE("an option with named values lists them in its help and in its error")
     for (const char* wrong : {"nonsense", "3", "\x03"}) {
         const Ended ended = refused(place, std::string("sim --transport '") + wrong + "'");
         CHECK(ended.output == "croupier sim: --transport: it is " + std::string(wrong) +
-                                  "; allowed: rows, lean, by-device, auto; 'croupier sim --help' lists the "
-                                  "options\n");
+                                  "; allowed: rows, lean; 'croupier sim --help' lists the options\n");
     }
     CHECK(refused(place, "sim --mix nonsense").output.find("allowed: greedy, plain, full,") !=
           std::string::npos);

@@ -5,7 +5,7 @@
 #include <cerrno>
 #include <filesystem>
 
-#include "shm/capture_desk.h"
+#include "shm/capture_exchange.h"
 #include "shm/plane.h"
 #include "shm/session_record.h"
 #include "shm/snapshot.h"
@@ -51,7 +51,8 @@ shm::Result<Cleaned> clean_up(const std::string& directory, const std::string& i
     if (!holder.empty()) cleaned.kept.push_back(holder);
     if (cleaned.kept.empty()) {
         remove(plane, cleaned);
-        for (const std::string& path : shm::CaptureDesk::paths(directory, instance)) remove(path, cleaned);
+        for (const std::string& path : shm::CaptureExchange::paths(directory, instance))
+            remove(path, cleaned);
     }
     return cleaned;
 }

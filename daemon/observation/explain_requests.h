@@ -11,7 +11,7 @@
 
 #include "daemon/observation/explain_query.h"
 #include "proto/capture.h"
-#include "shm/capture_desk.h"
+#include "shm/capture_exchange.h"
 #include "shm/error.h"
 #include "shm/segment.h"
 
@@ -23,11 +23,11 @@ struct Captured {
     std::string session;
 };
 
-class ExplainDesk {
+class ExplainRequests {
   public:
     using Clock = std::chrono::steady_clock;
 
-    static shm::Result<ExplainDesk> create(const std::string& directory, const std::string& instance);
+    static shm::Result<ExplainRequests> create(const std::string& directory, const std::string& instance);
 
     // The sequence's next decision. `is_given_up` is asked again and again: nobody waits any more. Fails with
     // not_found, timed_out, daemon_gone when it was given up, or what kept the samplers from leaving one.
@@ -35,15 +35,15 @@ class ExplainDesk {
                                   const std::function<bool()>& is_given_up);
 
   private:
-    ExplainDesk(shm::CaptureDesk desk, std::string directory, std::string instance)
-        : desk_(std::move(desk)), directory_(std::move(directory)), instance_(std::move(instance)) {}
+    ExplainRequests(shm::CaptureExchange queue, std::string directory, std::string instance)
+        : queue_(std::move(queue)), directory_(std::move(directory)), instance_(std::move(instance)) {}
 
     shm::Result<Captured> await(const shm::Segment& segment, const ExplainQuery& query, std::uint64_t number,
                                 Clock::time_point deadline, const std::function<bool()>& is_given_up);
     // Nothing: what lies there is of another request, or nothing does.
     shm::Result<std::optional<Captured>> taken(std::uint64_t number) const;
 
-    shm::CaptureDesk desk_;
+    shm::CaptureExchange queue_;
     std::string directory_;
     std::string instance_;
     std::uint64_t number_ = 0;

@@ -11,9 +11,9 @@
 
 namespace croupier::daemon {
 
-class StatisticsDesk {
+class StatisticsWorker {
   public:
-    StatisticsDesk(std::string shm_directory, std::string instance, int event_fd)
+    StatisticsWorker(std::string shm_directory, std::string instance, int event_fd)
         : shm_directory_(std::move(shm_directory)), instance_(std::move(instance)), event_fd_(event_fd) {}
 
     bool busy() const { return thread_.joinable(); }

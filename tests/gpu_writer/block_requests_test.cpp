@@ -1,5 +1,7 @@
 // What is asked of a lean step's writer is laid where a step of rows has it, also while the worker's stream
 // waits for the tokens that it is for.
+#include "shm/block_requests.h"
+
 #include <algorithm>
 #include <atomic>
 #include <catch2/catch.hpp>
@@ -12,7 +14,6 @@
 #include "proto/lean_part.h"
 #include "shm/logits_publisher.h"
 #include "shm/step_claims.h"
-#include "shm/wishes.h"
 #include "testing/moved_counters.h"
 #include "tests/gpu_writer/writer_under_test.h"
 
@@ -68,9 +69,9 @@ struct Session {
         return tokens;
     }
 
-    shm::Wishes wishes() const { return {files.segment, 0, shm::writer_epochs(files.segment)}; }
+    shm::BlockRequests requests() const { return {files.segment, 0, shm::writer_epochs(files.segment)}; }
     // Of the rank, from the slice; the other rank of the session has no writer.
-    bool answered(std::uint32_t column) const { return wishes().unanswered(column, rank) == 0; }
+    bool answered(std::uint32_t column) const { return requests().unanswered(column, rank) == 0; }
     Bytes block(std::uint32_t column, std::uint32_t block) const {
         constexpr std::size_t kBytes = std::size_t{proto::kBlockIds} * 2;
         const Bytes slice =
@@ -105,7 +106,7 @@ struct Session {
 
 }  // namespace
 
-TEST_CASE("a rank's part of a wish has none of the next rank's blocks", "[lean]") {
+TEST_CASE("a rank's part of a block request has none of the next rank's blocks", "[lean]") {
     const std::vector<std::uint64_t> all(4, ~std::uint64_t{0});
     for (const std::uint32_t first : {0U, 5U, 64U, 70U}) {
         for (const std::uint32_t blocks : {1U, 63U, 64U, 65U, 100U}) {
@@ -118,7 +119,7 @@ TEST_CASE("a rank's part of a wish has none of the next rank's blocks", "[lean]"
     }
 }
 
-TEST_CASE("a wish is answered while the worker's stream waits for the step's tokens", "[lean]") {
+TEST_CASE("a block request is answered while the worker's stream waits for the step's tokens", "[lean]") {
     const auto way = GENERATE(Way::host, Way::automatic, Way::copied);
     const std::uint32_t rank = GENERATE(0U, 1U);
     if (!testing::can_run(way)) return;
@@ -131,11 +132,11 @@ TEST_CASE("a wish is answered while the worker's stream waits for the step's tok
     const Bytes whole = testing::naive_slice(lean_geometry(), rank, kColumns, {}, session.rows);
     const std::uint32_t first = lean_geometry().shards[rank].first_block();
     const std::uint32_t own = lean_geometry().shards[rank].blocks();
-    std::vector<std::uint64_t> bits(session.wishes().bits(0).size());
+    std::vector<std::uint64_t> bits(session.requests().bits(0).size());
     for (std::uint32_t block = 0; block < own; block += 3) {
         bits[(first + block) / 64] |= std::uint64_t{1} << ((first + block) % 64);
     }
-    for (const std::uint32_t column : {2U, 0U}) session.wishes().ask(column, bits);
+    for (const std::uint32_t column : {2U, 0U}) session.requests().ask(column, bits);
     for (const std::uint32_t column : {2U, 0U}) {
         REQUIRE(soon([&] { return session.answered(column); }));
         for (std::uint32_t block = 0; block < own; block += 3) {
@@ -150,7 +151,8 @@ TEST_CASE("a wish is answered while the worker's stream waits for the step's tok
     CHECK(session.writer.state().late_steps == 0);
 }
 
-TEST_CASE("a wish for which there is no room yet is tried again, and no other waits for it", "[lean]") {
+TEST_CASE("a block request for which there is no room yet is tried again, and no other waits for it",
+          "[lean]") {
     SessionFiles files(lean_geometry());
     auto client = testing::need(shm::SchedulePublisher::attach(files.segment));
     auto publisher = testing::need(shm::LogitsPublisher::attach(files.segment, 0));
@@ -160,7 +162,7 @@ TEST_CASE("a wish for which there is no room yet is tried again, and no other wa
     gpu_writer::StepWatcher watcher(
         files.segment, 0, {[&](const gpu_writer::WatchedStep&, const gpu_writer::BlockRequest& request) {
             if (request.column == 1 && refused++ < 3) return false;
-            shm::Wishes(files.segment, 0, shm::writer_epochs(files.segment))
+            shm::BlockRequests(files.segment, 0, shm::writer_epochs(files.segment))
                 .answer(request.column, 0)
                 .store(request.word, std::memory_order_release);
             ++answered;
@@ -171,23 +173,23 @@ TEST_CASE("a wish for which there is no room yet is tried again, and no other wa
     watcher.watch(step);
     REQUIRE(publisher.begin(0));
     REQUIRE(publisher.publish_all(0));
-    const shm::Wishes wishes(files.segment, 0, shm::writer_epochs(files.segment));
-    std::vector<std::uint64_t> bits(wishes.bits(0).size());
+    const shm::BlockRequests requests(files.segment, 0, shm::writer_epochs(files.segment));
+    std::vector<std::uint64_t> bits(requests.bits(0).size());
     bits[0] = 1;
-    for (const std::uint32_t column : {1U, 2U}) wishes.ask(column, bits);
+    for (const std::uint32_t column : {1U, 2U}) requests.ask(column, bits);
     for (const std::uint32_t column : {1U, 2U})
-        REQUIRE(soon([&] { return wishes.unanswered(column, 0) == 0; }));
+        REQUIRE(soon([&] { return requests.unanswered(column, 0) == 0; }));
     CHECK(refused == 4);
     CHECK(answered == 2);
 }
 
-TEST_CASE("a wish whose word was answered 2^28 steps ago is answered", "[lean]") {
+TEST_CASE("a block request whose word was answered 2^28 steps ago is answered", "[lean]") {
     SessionFiles files(lean_geometry());
     auto publisher = testing::need(shm::LogitsPublisher::attach(files.segment, 0));
     std::atomic<int> answered = 0;
     gpu_writer::StepWatcher watcher(
         files.segment, 0, {[&](const gpu_writer::WatchedStep& step, const gpu_writer::BlockRequest& request) {
-            shm::Wishes(files.segment, step.begun.step, shm::writer_epochs(files.segment))
+            shm::BlockRequests(files.segment, step.begun.step, shm::writer_epochs(files.segment))
                 .answer(request.column, 0)
                 .store(request.word, std::memory_order_release);
             ++answered;
@@ -204,11 +206,11 @@ TEST_CASE("a wish whose word was answered 2^28 steps ago is answered", "[lean]")
         ++watched;
         watcher.watch(step);
         REQUIRE(publisher.publish_all(number));
-        const shm::Wishes wishes(files.segment, number, shm::writer_epochs(files.segment));
-        std::vector<std::uint64_t> bits(wishes.bits(0).size());
+        const shm::BlockRequests requests(files.segment, number, shm::writer_epochs(files.segment));
+        std::vector<std::uint64_t> bits(requests.bits(0).size());
         bits[0] = 1;
-        wishes.ask(1, bits);
-        REQUIRE(soon([&] { return wishes.unanswered(1, 0) == 0; }));
+        requests.ask(1, bits);
+        REQUIRE(soon([&] { return requests.unanswered(1, 0) == 0; }));
         CHECK(answered == watched);
         for (std::uint32_t column = 0; column < kColumns; ++column) {
             const shm::StepClaims claims(files.segment, number);
@@ -245,10 +247,10 @@ TEST_CASE("what was on its way and will not come is answered once more", "[lean]
     watcher.watch(step);
     REQUIRE(publisher.begin(0));
     REQUIRE(publisher.publish_all(0));
-    const shm::Wishes wishes(files.segment, 0, shm::writer_epochs(files.segment));
-    std::vector<std::uint64_t> bits(wishes.bits(0).size());
+    const shm::BlockRequests requests(files.segment, 0, shm::writer_epochs(files.segment));
+    std::vector<std::uint64_t> bits(requests.bits(0).size());
     bits[0] = 1;
-    wishes.ask(1, bits);
+    requests.ask(1, bits);
     REQUIRE(soon([&] { return asked == 1; }));
     if (!rests) watcher.repeat_answers(0);
     REQUIRE(soon([&] { return asked == 2; }));
@@ -272,26 +274,26 @@ TEST_CASE("a lean step's tokens are awaited behind its enqueue, not before", "[l
     CHECK(tokens.get() == std::vector<std::int32_t>{7, 8, 9});
 }
 
-TEST_CASE("tokens come to a stream that waits for them only after a first wish", "[lean]") {
+TEST_CASE("tokens come to a stream that waits for them only after a first block request", "[lean]") {
     const auto way = GENERATE(Way::automatic, Way::copied);
     if (!testing::can_run(way)) return;
     Session session(way, 0);
     session.send();
-    std::vector<std::uint64_t> bits(session.wishes().bits(0).size());
+    std::vector<std::uint64_t> bits(session.requests().bits(0).size());
     bits[0] = 1;
-    session.wishes().ask(1, bits);
+    session.requests().ask(1, bits);
     REQUIRE(soon([&] { return session.answered(1); }));
     const Bytes first = testing::naive_slice(lean_geometry(), 0, kColumns, {}, session.rows);
     constexpr std::ptrdiff_t kBytes = std::ptrdiff_t{proto::kBlockIds} * 2;
     CHECK(session.block(1, 0) == Bytes(first.begin() + kBytes, first.begin() + 2 * kBytes));
     auto tokens = session.fetch_tokens();
-    session.wishes().ask(2, bits);
+    session.requests().ask(2, bits);
     REQUIRE(soon([&] { return session.answered(2); }));
     for (std::uint32_t column = 0; column < kColumns; ++column) session.decide(column);
     CHECK(tokens.get() == std::vector<std::int32_t>{7, 8, 9});
 }
 
-TEST_CASE("tokens that are late are missing, and nothing waits for wishes any more", "[lean]") {
+TEST_CASE("tokens that are late are missing, and nothing waits for block requests any more", "[lean]") {
     if (!testing::can_run(Way::automatic)) return;
     Session session(Way::automatic, 0);
     session.send();
@@ -302,16 +304,16 @@ TEST_CASE("tokens that are late are missing, and nothing waits for wishes any mo
     CHECK(session.writer.state().late_steps == 1);
 }
 
-TEST_CASE("a writer can go while its step may still have wishes", "[lean]") {
+TEST_CASE("a writer can go while its step may still have block requests", "[lean]") {
     const auto way = GENERATE(Way::host, Way::automatic, Way::copied);
     const bool asked = GENERATE(false, true);
     if (!testing::can_run(way)) return;
     Session session(way, 0);
     session.send();
     if (!asked) return;
-    std::vector<std::uint64_t> bits(session.wishes().bits(0).size());
+    std::vector<std::uint64_t> bits(session.requests().bits(0).size());
     bits[0] = 1;
-    session.wishes().ask(1, bits);
+    session.requests().ask(1, bits);
     CHECK(soon([&] { return session.answered(1); }));
 }
 
@@ -330,13 +332,14 @@ TEST_CASE("rows that are copied may be written over behind each step, whatever i
         session.writer.enqueue(rows);
         session.spoil_rows();
         REQUIRE(soon([&] { return shm::slice_ready(session.files.segment, step, 1); }));
-        const shm::Wishes wishes(session.files.segment, step, shm::writer_epochs(session.files.segment));
+        const shm::BlockRequests requests(session.files.segment, step,
+                                          shm::writer_epochs(session.files.segment));
         const std::uint32_t column = step % kColumns;
         const std::uint32_t block = step * 7 % shard.blocks();
-        std::vector<std::uint64_t> bits(wishes.bits(0).size());
+        std::vector<std::uint64_t> bits(requests.bits(0).size());
         bits[(shard.first_block() + block) / 64] = std::uint64_t{1} << ((shard.first_block() + block) % 64);
-        wishes.ask(column, bits);
-        REQUIRE(soon([&] { return wishes.unanswered(column, 1) == 0; }));
+        requests.ask(column, bits);
+        REQUIRE(soon([&] { return requests.unanswered(column, 1) == 0; }));
         const std::size_t end = (std::size_t{block} * kColumns + column + 1) * kBytes;
         const Bytes slice = testing::slice_of(session.files.segment, step, 1, end);
         CHECK(std::equal(slice.end() - kBytes, slice.end(),

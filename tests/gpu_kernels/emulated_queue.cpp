@@ -1,5 +1,5 @@
-// The desk's own code, over memory and streams that are this process's.
-#include "tests/gpu_kernels/emulated_desk.h"
+// The queue's own code, over memory and streams that are this process's.
+#include "tests/gpu_kernels/emulated_queue.h"
 
 #include <atomic>
 #include <stdexcept>
@@ -10,22 +10,22 @@ shm::Result<StreamWait> StreamWait::find() {
     return StreamWait(nullptr);
 }
 shm::Result<bool> StreamWait::until(cudaStream_t, std::uint64_t, std::uint64_t) const {
-    return true;
+    return wait_value_ == nullptr;
 }
 
 namespace {
 
 const std::uint64_t* last_word = nullptr;
 
-cudaError_t record_launch(const LeanRows&, const LeanSlice&, const Desk& desk, std::uint64_t turn,
+cudaError_t record_launch(const LeanRows&, const LeanSlice&, const QueueMemory& queue, std::uint64_t pass,
                           const DeliveredTokens&, const ToldRows&, cudaStream_t stream) {
-    last_word = desk.word;
-    testing::DeskLaunches& launches = testing::desk_launches();
+    last_word = queue.word;
+    testing::QueueLaunches& launches = testing::queue_launches();
     if (launches.to_fail > 0) {
         --launches.to_fail;
         return cudaErrorLaunchFailure;
     }
-    launches.done.push_back({turn, stream});
+    launches.done.push_back({pass, stream});
     return cudaSuccess;
 }
 
@@ -34,25 +34,25 @@ cudaError_t record_launch(const LeanRows&, const LeanSlice&, const Desk& desk, s
 
 // The kernel itself waits for the CPU (emulated_answer.h).
 #define launch_answering record_launch
-#include "gpu_writer/answer_desk.cpp"  // NOLINT(bugprone-suspicious-include)
+#include "gpu_writer/request_queue.cpp"  // NOLINT(bugprone-suspicious-include)
 #undef launch_answering
 #include "gpu_writer/cuda_memory.cpp"  // NOLINT(bugprone-suspicious-include)
 
 namespace croupier::testing {
 
-DeskLaunches& desk_launches() {
-    static DeskLaunches launches;
+QueueLaunches& queue_launches() {
+    static QueueLaunches launches;
     return launches;
 }
 
-std::unique_ptr<gpu_writer::AnswerDesk> make_emulated_desk() {
-    desk_launches() = {};
-    auto desk = gpu_writer::AnswerDesk::make(proto::Dtype::bf16, 100);
-    if (!desk) throw std::runtime_error(desk.error().message);
-    return std::move(desk).value();
+std::unique_ptr<gpu_writer::RequestQueue> make_emulated_queue() {
+    queue_launches() = {};
+    auto queue = gpu_writer::RequestQueue::make(proto::Dtype::bf16, 100);
+    if (!queue) throw std::runtime_error(queue.error().message);
+    return std::move(queue).value();
 }
 
-std::uint64_t desk_word() {
+std::uint64_t queue_word() {
     return std::atomic_ref(*const_cast<std::uint64_t*>(gpu_writer::last_word)).load();
 }
 

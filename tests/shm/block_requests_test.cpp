@@ -1,5 +1,6 @@
-// A wish is asked by one and answered by each rank, and nobody believes a bit that stands in no slice.
-#include "shm/wishes.h"
+// A block request is asked by one and answered by each rank, and nobody believes a bit that stands in no
+// slice.
+#include "shm/block_requests.h"
 
 #include <array>
 #include <catch2/catch.hpp>
@@ -33,56 +34,56 @@ struct Stage {
     Stage() : session(lean_geometry()) {}
 
     TestSession session;
-    Wishes wishes{session.daemon(), kStep, kEpochs};
+    BlockRequests requests{session.daemon(), kStep, kEpochs};
 
     void answer(std::uint32_t rank) {
-        const std::uint64_t word = wishes.unanswered(0, rank);
+        const std::uint64_t word = requests.unanswered(0, rank);
         REQUIRE(word != 0);
-        wishes.answer(0, rank).store(word);
+        requests.answer(0, rank).store(word);
     }
     Bits placed() const {
-        const auto bits = wishes.placed(0);
+        const auto bits = requests.placed(0);
         return bits.empty() ? Bits{} : Bits{bits[0], bits[1]};
     }
 };
 
 }  // namespace
 
-TEST_CASE("a column is awaited until each rank has answered its wish") {
+TEST_CASE("a column is awaited until each rank has answered its block request") {
     Stage stage;
-    CHECK_FALSE(stage.wishes.awaited(0));
-    CHECK(stage.wishes.placed(0).empty());
-    const std::uint64_t posted = stage.wishes.posted();
-    stage.wishes.ask(0, Bits{1, 2});
-    CHECK(stage.wishes.posted() == posted + 1);
-    CHECK(stage.wishes.awaited(0));
-    CHECK_FALSE(stage.wishes.awaited(1));
+    CHECK_FALSE(stage.requests.awaited(0));
+    CHECK(stage.requests.placed(0).empty());
+    const std::uint64_t posted = stage.requests.posted();
+    stage.requests.ask(0, Bits{1, 2});
+    CHECK(stage.requests.posted() == posted + 1);
+    CHECK(stage.requests.awaited(0));
+    CHECK_FALSE(stage.requests.awaited(1));
     stage.answer(1);
-    CHECK(stage.wishes.awaited(0));
-    CHECK(stage.wishes.unanswered(0, 1) == 0);
+    CHECK(stage.requests.awaited(0));
+    CHECK(stage.requests.unanswered(0, 1) == 0);
     stage.answer(0);
-    CHECK_FALSE(stage.wishes.awaited(0));
+    CHECK_FALSE(stage.requests.awaited(0));
     CHECK(stage.placed() == Bits{1, 2});
 }
 
 TEST_CASE("what is asked for later is added to what stands there") {
     Stage stage;
-    stage.wishes.ask(0, Bits{1, 0});
+    stage.requests.ask(0, Bits{1, 0});
     stage.answer(0);
     stage.answer(1);
-    stage.wishes.ask(0, Bits{4, 8});
-    CHECK(stage.wishes.awaited(0));
+    stage.requests.ask(0, Bits{4, 8});
+    CHECK(stage.requests.awaited(0));
     stage.answer(0);
     stage.answer(1);
     CHECK(stage.placed() == Bits{5, 8});
 }
 
-TEST_CASE("a wish of another step, or of writers that are gone, is none of this one's") {
+TEST_CASE("a block request of another step, or of writers that are gone, is none of this one's") {
     Stage stage;
-    stage.wishes.ask(0, Bits{1, 0});
-    const Wishes next(stage.session.daemon(), kStep + 1, kEpochs);
-    const Wishes anew(stage.session.daemon(), kStep, kEpochs + 1);
-    for (const Wishes& other : {next, anew}) {
+    stage.requests.ask(0, Bits{1, 0});
+    const BlockRequests next(stage.session.daemon(), kStep + 1, kEpochs);
+    const BlockRequests anew(stage.session.daemon(), kStep, kEpochs + 1);
+    for (const BlockRequests& other : {next, anew}) {
         CHECK_FALSE(other.awaited(0));
         CHECK(other.placed(0).empty());
         CHECK(other.unanswered(0, 0) == 0);
@@ -95,13 +96,13 @@ TEST_CASE("a wish of another step, or of writers that are gone, is none of this 
     CHECK(anew.placed(0)[1] == 16);
 }
 
-TEST_CASE("a wish of 2^28 steps ago is none of this step's, nor is its answer one to this step's") {
+TEST_CASE("a block request of 2^28 steps ago is none of this step's, nor is its answer one to this step's") {
     Stage stage;
-    stage.wishes.ask(0, Bits{1, 2});
+    stage.requests.ask(0, Bits{1, 2});
     stage.answer(0);
     stage.answer(1);
     const Segment& segment = stage.session.daemon();
-    const Wishes later(segment, kStep + testing::kTagPeriod, kEpochs);
+    const BlockRequests later(segment, kStep + testing::kTagPeriod, kEpochs);
     REQUIRE(segment.slot_of(kStep + testing::kTagPeriod) == segment.slot_of(kStep));
     CHECK_FALSE(later.awaited(0));
     CHECK(later.placed(0).empty());
@@ -117,17 +118,18 @@ TEST_CASE("a wish of 2^28 steps ago is none of this step's, nor is its answer on
     CHECK(later.placed(0)[1] == 16);
 }
 
-TEST_CASE("whoever dies over a step's first wish leaves a cell in which the next owner begins again") {
+TEST_CASE(
+    "whoever dies over a step's first block request leaves a cell in which the next owner begins again") {
     Stage stage;
-    stage.wishes.ask(0, Bits{1, 2});
+    stage.requests.ask(0, Bits{1, 2});
     stage.answer(0);
     stage.answer(1);
     const std::uint64_t step = kStep + testing::kTagPeriod;
-    proto::WishCell& cell = stage.session.daemon().wish(stage.session.daemon().slot_of(step), 0);
-    const Wishes later(stage.session.daemon(), step, kEpochs);
+    proto::RequestCell& cell = stage.session.daemon().request_cell(stage.session.daemon().slot_of(step), 0);
+    const BlockRequests later(stage.session.daemon(), step, kEpochs);
     // Before it stored the step, and after it.
     const bool has_step = GENERATE(false, true);
-    cell.asked.store(proto::WishWord{proto::ReadyWord::tag_of(step), kEpochs, 1}.pack());
+    cell.asked.store(proto::RequestWord{proto::ReadyWord::tag_of(step), kEpochs, 1}.pack());
     if (has_step) cell.step.store(step);
     CHECK_FALSE(later.awaited(0));
     CHECK(later.placed(0).empty());
@@ -144,18 +146,18 @@ TEST_CASE("whoever dies over a step's first wish leaves a cell in which the next
 
 TEST_CASE("bits of which the writer died half-way are not believed, nor is an earlier answer") {
     Stage stage;
-    stage.wishes.ask(0, Bits{1, 0});
+    stage.requests.ask(0, Bits{1, 0});
     stage.answer(0);
     stage.answer(1);
-    auto& asked = stage.session.daemon().wish(stage.session.daemon().slot_of(kStep), 0).asked;
-    proto::WishWord word = proto::WishWord::unpack(asked.load());
+    auto& asked = stage.session.daemon().request_cell(stage.session.daemon().slot_of(kStep), 0).asked;
+    proto::RequestWord word = proto::RequestWord::unpack(asked.load());
     ++word.round;
     asked.store(word.pack());
-    CHECK_FALSE(stage.wishes.awaited(0));
-    CHECK(stage.wishes.placed(0).empty());
-    CHECK(stage.wishes.unanswered(0, 0) == 0);
-    stage.wishes.ask(0, Bits{2, 0});
-    CHECK(stage.wishes.awaited(0));
+    CHECK_FALSE(stage.requests.awaited(0));
+    CHECK(stage.requests.placed(0).empty());
+    CHECK(stage.requests.unanswered(0, 0) == 0);
+    stage.requests.ask(0, Bits{2, 0});
+    CHECK(stage.requests.awaited(0));
     stage.answer(0);
     stage.answer(1);
     CHECK(stage.placed() == Bits{2, 0});

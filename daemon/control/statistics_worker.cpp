@@ -1,4 +1,4 @@
-#include "daemon/control/statistics_desk.h"
+#include "daemon/control/statistics_worker.h"
 
 #include <unistd.h>
 
@@ -7,7 +7,7 @@
 
 namespace croupier::daemon {
 
-void StatisticsDesk::begin() {
+void StatisticsWorker::begin() {
     thread_ = std::jthread([this] {
         auto snapshot = shm::observe(shm_directory_, instance_);
         {
@@ -19,7 +19,7 @@ void StatisticsDesk::begin() {
     });
 }
 
-std::optional<shm::Result<shm::Snapshot>> StatisticsDesk::take() {
+std::optional<shm::Result<shm::Snapshot>> StatisticsWorker::take() {
     std::optional<shm::Result<shm::Snapshot>> taken;
     {
         const std::lock_guard lock(mutex_);

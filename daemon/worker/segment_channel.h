@@ -14,9 +14,9 @@ namespace croupier::daemon {
 
 // The supervisor's side. What is sent is an open file without locks: a sampler that outlives the supervisor
 // holds none of its locks.
-class SegmentPost {
+class SegmentChannel {
   public:
-    explicit SegmentPost(std::uint32_t samplers) : lines_(samplers) {}
+    explicit SegmentChannel(std::uint32_t samplers) : lines_(samplers) {}
 
     // To every sampler that is there, and to each that is connected later.
     shm::Result<bool> offer(const shm::Segment& segment);

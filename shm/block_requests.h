@@ -1,5 +1,5 @@
-// A lean step's wishes: samplers ask for blocks of a column that were not sent, each rank's writer lays them
-// at their places in the slice and says so (docs/decisions/0020-a-lean-transport.md).
+// A lean step's block requests: samplers ask for blocks of a column that were not sent, each rank's writer
+// lays them at their places in the slice and says so (docs/decisions/0020-a-lean-transport.md).
 #pragma once
 
 #include <atomic>
@@ -7,15 +7,15 @@
 #include <span>
 #include <vector>
 
-#include "proto/wish_cell.h"
+#include "proto/request_cell.h"
 #include "shm/segment.h"
 
 namespace croupier::shm {
 
-class Wishes {
+class BlockRequests {
   public:
     // `epochs`: of the writers whose slices the step has (writer_epochs()).
-    Wishes(const Segment& segment, std::uint64_t step, std::uint32_t epochs)
+    BlockRequests(const Segment& segment, std::uint64_t step, std::uint32_t epochs)
         : segment_(&segment), step_(step), slot_(segment.slot_of(step)), epochs_(epochs) {}
 
     // Asked for, and not yet by all ranks answered: nobody can decide the column meanwhile.
@@ -27,14 +27,14 @@ class Wishes {
 
     // A writer's side. How often was asked in the slot so far, of any step.
     std::uint64_t posted() const;
-    // The word of a wish that the rank has not answered; 0: there is none.
+    // The word of a block request that the rank has not answered; 0: there is none.
     std::uint64_t unanswered(std::uint32_t column, std::uint32_t rank) const;
     std::span<const std::uint64_t> bits(std::uint32_t column) const;
     std::atomic<std::uint64_t>& answer(std::uint32_t column, std::uint32_t rank) const;
 
   private:
-    proto::WishWord latest(std::uint32_t column) const;
-    proto::WishWord asked(std::uint32_t column) const;
+    proto::RequestWord latest(std::uint32_t column) const;
+    proto::RequestWord asked(std::uint32_t column) const;
     std::uint64_t* words(std::uint32_t column) const;
     void begin_cell(std::uint32_t column) const;
 

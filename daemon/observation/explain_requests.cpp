@@ -1,4 +1,4 @@
-#include "daemon/observation/explain_desk.h"
+#include "daemon/observation/explain_requests.h"
 
 #include <spdlog/fmt/fmt.h>
 
@@ -110,23 +110,24 @@ shm::Error none_came(const shm::Segment& segment, const ExplainQuery& query) {
 
 }  // namespace
 
-shm::Result<ExplainDesk> ExplainDesk::create(const std::string& directory, const std::string& instance) {
-    CROUPIER_TRY_VALUE(desk, shm::CaptureDesk::create(directory, instance));
-    return ExplainDesk(std::move(desk), directory, instance);
+shm::Result<ExplainRequests> ExplainRequests::create(const std::string& directory,
+                                                     const std::string& instance) {
+    CROUPIER_TRY_VALUE(queue, shm::CaptureExchange::create(directory, instance));
+    return ExplainRequests(std::move(queue), directory, instance);
 }
 
-shm::Result<Captured> ExplainDesk::capture(const ExplainQuery& query, Clock::time_point deadline,
-                                           const std::function<bool()>& is_given_up) {
+shm::Result<Captured> ExplainRequests::capture(const ExplainQuery& query, Clock::time_point deadline,
+                                               const std::function<bool()>& is_given_up) {
     CROUPIER_TRY_VALUE(segment, find_session(directory_, instance_, query.session));
     if (!has_sequence(segment, query.uid)) {
         return shm::fail(shm::Errc::not_found,
                          fmt::format("session '{}' has no live sequence {}; it has: {}",
                                      printable(segment.name()), query.uid, some_of(live_uids(segment))));
     }
-    proto::CaptureDesk& words = desk_.words();
+    proto::CaptureExchange& words = queue_.words();
     const std::uint64_t number = ++number_;
     // Of a sampler that stood still until its request was over; another's could not be left beside it.
-    (void)desk_.take();
+    (void)queue_.take();
     words.session_id.store(segment.id(), std::memory_order_relaxed);
     words.uid.store(query.uid, std::memory_order_relaxed);
     // SYNC: release; pairs with the acquire in Captures::asked().
@@ -135,14 +136,14 @@ shm::Result<Captured> ExplainDesk::capture(const ExplainQuery& query, Clock::tim
     words.asked.store(0, std::memory_order_relaxed);
     if (captured) captured.value().session = segment.name();
     // What came too late is nobody's, and holds what a user said.
-    if (!captured) (void)desk_.take();
+    if (!captured) (void)queue_.take();
     return captured;
 }
 
-shm::Result<Captured> ExplainDesk::await(const shm::Segment& segment, const ExplainQuery& query,
-                                         std::uint64_t number, Clock::time_point deadline,
-                                         const std::function<bool()>& is_given_up) {
-    proto::CaptureDesk& words = desk_.words();
+shm::Result<Captured> ExplainRequests::await(const shm::Segment& segment, const ExplainQuery& query,
+                                             std::uint64_t number, Clock::time_point deadline,
+                                             const std::function<bool()>& is_given_up) {
+    proto::CaptureExchange& words = queue_.words();
     std::optional<shm::Error> end;
     while (true) {
         const std::uint32_t rung = words.bell.load(std::memory_order_acquire);
@@ -166,8 +167,8 @@ shm::Result<Captured> ExplainDesk::await(const shm::Segment& segment, const Expl
     }
 }
 
-shm::Result<std::optional<Captured>> ExplainDesk::taken(std::uint64_t number) const {
-    CROUPIER_TRY_VALUE(bytes, desk_.take());
+shm::Result<std::optional<Captured>> ExplainRequests::taken(std::uint64_t number) const {
+    CROUPIER_TRY_VALUE(bytes, queue_.take());
     if (!bytes) return std::optional<Captured>();
     CROUPIER_TRY_VALUE(head, check_captured(*bytes));
     // A sampler that stood still left it after its request was over.

@@ -1,4 +1,4 @@
-#include "shm/wishes.h"
+#include "shm/block_requests.h"
 
 #include <algorithm>
 #include <atomic>
@@ -8,11 +8,11 @@
 namespace croupier::shm {
 
 using proto::ReadyWord;
-using proto::WishWord;
+using proto::RequestWord;
 
 namespace {
 
-std::byte* bytes_of(proto::WishCell& cell) {
+std::byte* bytes_of(proto::RequestCell& cell) {
     return reinterpret_cast<std::byte*>(&cell);
 }
 
@@ -32,42 +32,42 @@ std::uint32_t writer_epochs(const Segment& segment) {
     return epochs & 0xFFFFU;
 }
 
-std::uint64_t* Wishes::words(std::uint32_t column) const {
-    const auto layout = proto::wish_layout_of(segment_->geometry());
-    return reinterpret_cast<std::uint64_t*>(bytes_of(segment_->wish(slot_, column)) + layout.bits);
+std::uint64_t* BlockRequests::words(std::uint32_t column) const {
+    const auto layout = proto::request_layout_of(segment_->geometry());
+    return reinterpret_cast<std::uint64_t*>(bytes_of(segment_->request_cell(slot_, column)) + layout.bits);
 }
 
-std::span<const std::uint64_t> Wishes::bits(std::uint32_t column) const {
-    return {words(column), proto::wish_layout_of(segment_->geometry()).words};
+std::span<const std::uint64_t> BlockRequests::bits(std::uint32_t column) const {
+    return {words(column), proto::request_layout_of(segment_->geometry()).words};
 }
 
-std::atomic<std::uint64_t>& Wishes::answer(std::uint32_t column, std::uint32_t rank) const {
-    const auto layout = proto::wish_layout_of(segment_->geometry());
-    return reinterpret_cast<std::atomic<std::uint64_t>*>(bytes_of(segment_->wish(slot_, column)) +
+std::atomic<std::uint64_t>& BlockRequests::answer(std::uint32_t column, std::uint32_t rank) const {
+    const auto layout = proto::request_layout_of(segment_->geometry());
+    return reinterpret_cast<std::atomic<std::uint64_t>*>(bytes_of(segment_->request_cell(slot_, column)) +
                                                          layout.answers)[rank];
 }
 
 // The word, where it is of this step and its present writers; else of round 0.
-WishWord Wishes::latest(std::uint32_t column) const {
-    const WishWord none{ReadyWord::tag_of(step_), epochs_, 0};
-    const proto::WishCell& cell = segment_->wish(slot_, column);
+RequestWord BlockRequests::latest(std::uint32_t column) const {
+    const RequestWord none{ReadyWord::tag_of(step_), epochs_, 0};
+    const proto::RequestCell& cell = segment_->request_cell(slot_, column);
     // SYNC: acquire; pairs with the release fence in ask(): who sees the step sees its first word or a later
     // one, and not that of a step 2^28 before it.
     if (cell.step.load(std::memory_order_acquire) != step_) return none;
     // SYNC: acquire; pairs with the release in ask(): the bits are there.
-    const WishWord word = WishWord::unpack(cell.asked.load(std::memory_order_acquire));
+    const RequestWord word = RequestWord::unpack(cell.asked.load(std::memory_order_acquire));
     return word.step_tag == none.step_tag && word.epochs == none.epochs ? word : none;
 }
 
 // Of a round whose bits are being written nothing is asked: who writes them has the claim, or died with it.
-WishWord Wishes::asked(std::uint32_t column) const {
-    WishWord word = latest(column);
+RequestWord BlockRequests::asked(std::uint32_t column) const {
+    RequestWord word = latest(column);
     if (word.is_being_written()) word.round = 0;
     return word;
 }
 
-bool Wishes::awaited(std::uint32_t column) const {
-    const WishWord word = asked(column);
+bool BlockRequests::awaited(std::uint32_t column) const {
+    const RequestWord word = asked(column);
     if (word.round == 0) return false;
     for (std::uint32_t rank = 0; rank < segment_->geometry().tp; ++rank) {
         // SYNC: acquire; pairs with the writer's store, a GPU's too, behind the blocks.
@@ -76,13 +76,13 @@ bool Wishes::awaited(std::uint32_t column) const {
     return false;
 }
 
-std::span<const std::uint64_t> Wishes::placed(std::uint32_t column) const {
+std::span<const std::uint64_t> BlockRequests::placed(std::uint32_t column) const {
     return asked(column).round == 0 ? std::span<const std::uint64_t>() : bits(column);
 }
 
-void Wishes::ask(std::uint32_t column, std::span<const std::uint64_t> blocks) const {
-    WishWord word = latest(column);
-    proto::WishCell& cell = segment_->wish(slot_, column);
+void BlockRequests::ask(std::uint32_t column, std::span<const std::uint64_t> blocks) const {
+    RequestWord word = latest(column);
+    proto::RequestCell& cell = segment_->request_cell(slot_, column);
     const bool keeps = word.round != 0 && !word.is_being_written();
     if (!word.is_being_written()) ++word.round;
     // Who dies from here on leaves bits that were asked for and do not stand in the slices: the next owner of
@@ -95,26 +95,26 @@ void Wishes::ask(std::uint32_t column, std::span<const std::uint64_t> blocks) co
     for (std::size_t i = 0; i < blocks.size(); ++i) all[i] = keeps ? all[i] | blocks[i] : blocks[i];
     ++word.round;
     cell.asked.store(word.pack(), std::memory_order_release);
-    // SYNC: release; a writer that sees the count sees the word. Who dies between the two leaves a wish that
-    // a writer finds when it looks at all of them, which it does now and then.
-    segment_->wish_board(slot_).posted.fetch_add(1, std::memory_order_release);
-    segment_->header().counter(proto::SessionCounter::wishes).fetch_add(1, std::memory_order_relaxed);
+    // SYNC: release; a writer that sees the count sees the word. Who dies between the two leaves a block
+    // request that a writer finds when it looks at all of them, which it does now and then.
+    segment_->request_board(slot_).posted.fetch_add(1, std::memory_order_release);
+    segment_->header().counter(proto::SessionCounter::block_requests).fetch_add(1, std::memory_order_relaxed);
 }
 
 // Rounds count from 1 in each step: an answer to a round of the same number, 2^28 steps ago, would pass for
 // one of this step's. Who dies in here has the column's next owner begin the cell again.
-void Wishes::begin_cell(std::uint32_t column) const {
+void BlockRequests::begin_cell(std::uint32_t column) const {
     for (std::uint32_t rank = 0; rank < segment_->geometry().tp; ++rank)
         answer(column, rank).store(0, std::memory_order_relaxed);
-    segment_->wish(slot_, column).step.store(step_, std::memory_order_relaxed);
+    segment_->request_cell(slot_, column).step.store(step_, std::memory_order_relaxed);
 }
 
-std::uint64_t Wishes::posted() const {
-    return segment_->wish_board(slot_).posted.load(std::memory_order_acquire);
+std::uint64_t BlockRequests::posted() const {
+    return segment_->request_board(slot_).posted.load(std::memory_order_acquire);
 }
 
-std::uint64_t Wishes::unanswered(std::uint32_t column, std::uint32_t rank) const {
-    const WishWord word = asked(column);
+std::uint64_t BlockRequests::unanswered(std::uint32_t column, std::uint32_t rank) const {
+    const RequestWord word = asked(column);
     if (word.round == 0) return 0;
     return answer(column, rank).load(std::memory_order_relaxed) == word.pack() ? 0 : word.pack();
 }

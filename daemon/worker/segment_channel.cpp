@@ -1,4 +1,4 @@
-#include "daemon/worker/segment_post.h"
+#include "daemon/worker/segment_channel.h"
 
 #include <sys/socket.h>
 
@@ -37,7 +37,7 @@ bool send_segment(const shm::FileDescriptor& line, std::uint64_t id, const shm::
 
 }  // namespace
 
-shm::Result<bool> SegmentPost::offer(const shm::Segment& segment) {
+shm::Result<bool> SegmentChannel::offer(const shm::Segment& segment) {
     CROUPIER_TRY_VALUE(file, segment.open_again());
     const std::uint64_t id = segment.id();
     segments_[id] = std::move(file);
@@ -48,12 +48,12 @@ shm::Result<bool> SegmentPost::offer(const shm::Segment& segment) {
     return true;
 }
 
-void SegmentPost::withdraw(std::uint64_t session_id) {
+void SegmentChannel::withdraw(std::uint64_t session_id) {
     segments_.erase(session_id);
     for (Line& line : lines_) line.owed.erase(session_id);
 }
 
-shm::Result<shm::FileDescriptor> SegmentPost::connect(std::uint32_t sampler) {
+shm::Result<shm::FileDescriptor> SegmentChannel::connect(std::uint32_t sampler) {
     std::array<int, 2> ends{};
     if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) != 0)
         return shm::system_failure("cannot open", "a pair of sockets", errno);
@@ -65,13 +65,13 @@ shm::Result<shm::FileDescriptor> SegmentPost::connect(std::uint32_t sampler) {
     return theirs;
 }
 
-bool SegmentPost::catch_up() {
+bool SegmentChannel::catch_up() {
     bool sent = false;
     for (Line& line : lines_) sent = (!line.owed.empty() && send_owed(line)) || sent;
     return sent;
 }
 
-bool SegmentPost::send_owed(Line& line) {
+bool SegmentChannel::send_owed(Line& line) {
     bool sent = false;
     while (!line.owed.empty()) {
         const std::uint64_t id = *line.owed.begin();

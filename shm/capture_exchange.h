@@ -14,16 +14,18 @@
 
 namespace croupier::shm {
 
-class CaptureDesk {
+class CaptureExchange {
   public:
     // Replaces what a dead daemon left; the caller holds the instance's lock.
-    static Result<CaptureDesk> create(const std::string& directory, const std::string& instance);
-    static Result<CaptureDesk> attach(const std::string& directory, const std::string& instance);
+    static Result<CaptureExchange> create(const std::string& directory, const std::string& instance);
+    static Result<CaptureExchange> attach(const std::string& directory, const std::string& instance);
     // Both files' names.
     static std::vector<std::string> paths(const std::string& directory, const std::string& instance);
     static void remove(const std::string& directory, const std::string& instance);
 
-    proto::CaptureDesk& words() const { return *static_cast<proto::CaptureDesk*>(mapping_.get_address()); }
+    proto::CaptureExchange& words() const {
+        return *static_cast<proto::CaptureExchange*>(mapping_.get_address());
+    }
 
     // A sampler's side: the decision's bytes under their name, at once or not at all. Fails where another
     // sampler was first.
@@ -32,7 +34,7 @@ class CaptureDesk {
     Result<std::optional<std::vector<std::byte>>> take() const;
 
   private:
-    CaptureDesk(FileDescriptor file, Mapping mapping, std::string directory, std::string captured)
+    CaptureExchange(FileDescriptor file, Mapping mapping, std::string directory, std::string captured)
         : file_(std::move(file)),
           mapping_(std::move(mapping)),
           directory_(std::move(directory)),
