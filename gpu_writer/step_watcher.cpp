@@ -1,7 +1,5 @@
 #include "gpu_writer/step_watcher.h"
 
-#include <sys/prctl.h>
-
 #include <algorithm>
 #include <utility>
 
@@ -198,8 +196,7 @@ void StepWatcher::pause(std::unique_lock<std::mutex>& lock, const Found& found, 
 }
 
 void StepWatcher::serve() {
-    // The kernel's default slack of 50 us would more than double each sleep.
-    ::prctl(PR_SET_TIMERSLACK, 1000UL, 0UL, 0UL, 0UL);
+    begin_punctual_thread("croupier-watch");
     std::vector<WatchedStep> steps;
     std::unique_lock lock(mutex_);
     while (true) {

@@ -1,7 +1,5 @@
 #include "gpu_writer/token_delivery.h"
 
-#include <sys/prctl.h>
-
 #include <cstddef>
 
 #include "gpu_writer/lean_path.h"
@@ -158,8 +156,7 @@ void TokenDelivery::deliver(const Awaited& awaited) {
 }
 
 void TokenDelivery::serve() {
-    // The kernel's default slack of 50 us would more than double each sleep.
-    ::prctl(PR_SET_TIMERSLACK, 1000UL, 0UL, 0UL, 0UL);
+    begin_punctual_thread("croupier-tokens");
     std::unique_lock lock(mutex_);
     while (true) {
         more_.wait(lock, [this] { return over_.load(std::memory_order_relaxed) || !awaited_.empty(); });

@@ -19,6 +19,8 @@ class LogitsForecast {
     bool due(std::uint64_t now_ns) const;
     // How long until it may; 0: it is due, or nothing is known, or it did not come.
     std::uint64_t until_due(std::uint64_t now_ns) const;
+    // For how long no step has been due any more; 0: one is due or will be, or nothing is known.
+    std::uint64_t late_by(std::uint64_t now_ns) const;
 
   private:
     std::span<const std::uint64_t> known() const {
