@@ -79,8 +79,7 @@ shm::Result<bool> RelayedRing::take_over(const wire::SessionAttached& answer) {
     if (auto fault = read_geometry(answer.geometry(), geometry_)) {
         return shm::fail(Errc::bad_geometry, "the relay's answer is of no use: " + *fault);
     }
-    params_bytes_ = answer.params_bytes() != 0 ? answer.params_bytes()
-                                               : static_cast<std::uint32_t>(proto::kLeastElementBytes.params);
+    params_bytes_ = answer.params_bytes();
     steps_.resize(geometry_.slots);
     published_ = taken_ = answer.taken();
     std::map<std::uint32_t, Entry*> by_slot;

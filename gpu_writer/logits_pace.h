@@ -18,11 +18,11 @@ inline void begin_punctual_thread(const char* name) {
     ::prctl(PR_SET_NAME, name, 0UL, 0UL, 0UL);
 }
 
-constexpr std::chrono::microseconds kBetweenLooks{20};
+constexpr std::chrono::microseconds kBetweenLooks{25};
 // Of a session's first steps nothing is known yet.
 constexpr std::chrono::microseconds kBetweenFirstLooks{50};
 // A step may come before its forecast.
-constexpr std::chrono::microseconds kLongestSleep{400};
+constexpr std::chrono::microseconds kLongestSleep{500};
 // A step that is late already is found this share of its lateness later.
 constexpr std::uint64_t kShareOfLateness = 8;
 

@@ -95,7 +95,6 @@ TEST_CASE("without a file a user's own daemon has built-in defaults, whatever th
     host.run_dir = Config().run_dir;
     host.shm = Config().shm;
     host.control = Config().control;
-    host.decisions = Config().decisions;
     CHECK(host == Config());
     CHECK(to_string(result.problem("run_dir", "is full")) == "built-in defaults: run_dir: is full");
 }

@@ -19,7 +19,7 @@ shm::LogitsForecast of_steps_every(std::uint64_t ns) {
 
 // How many looks a thread takes from one step to the next one's logits, and how late it sees them.
 struct Looks {
-    int count = 0;
+    std::uint64_t count = 0;
     std::uint64_t late_ns = 0;
 };
 Looks looks_at(std::uint64_t usual_ns, std::uint64_t this_one_ns) {
@@ -40,9 +40,9 @@ Looks looks_at(std::uint64_t usual_ns, std::uint64_t this_one_ns) {
 TEST_CASE("a step that comes as its forecast says is seen at once, for few looks") {
     for (const std::uint64_t usual : {kMs / 5, kMs, 5 * kMs, 10 * kMs, 40 * kMs}) {
         const Looks looks = looks_at(usual, usual);
-        CHECK(looks.late_ns < 20'000);
+        CHECK(looks.late_ns < 25'000);
         // Two microseconds each: a hundredth of a core beside 10 ms.
-        if (usual >= 10 * kMs) CHECK(looks.count * 2'000ULL * 100 < usual);
+        if (usual >= 10 * kMs) CHECK(looks.count * 2'000 * 100 < usual);
     }
 }
 
@@ -50,12 +50,14 @@ TEST_CASE("a step that is late is seen an eighth of its lateness later at most")
     for (const std::uint64_t usual : {kMs / 5, kMs, 10 * kMs}) {
         for (const std::uint64_t late : {kMs / 10, kMs / 2, 2 * kMs, 10 * kMs, 100 * kMs}) {
             const Looks looks = looks_at(usual, usual + late);
-            CHECK(looks.late_ns <= std::clamp<std::uint64_t>(late / 8, 20'000, 400'000));
+            CHECK(looks.late_ns <= std::clamp<std::uint64_t>(late / 8, 25'000, 500'000));
         }
     }
 }
 
-TEST_CASE("a session's first steps are looked for twenty times a millisecond, and early ones within 0.4 ms") {
+TEST_CASE(
+    "a session's first steps are looked for twenty times a millisecond, and early ones within half a "
+    "millisecond") {
     CHECK(until_look_for_logits({}, kBegin) == std::chrono::microseconds(50));
-    CHECK(looks_at(40 * kMs, 3 * kMs).late_ns <= 400'000);
+    CHECK(looks_at(40 * kMs, 3 * kMs).late_ns <= 500'000);
 }
