@@ -50,11 +50,17 @@ std::uint64_t LogitsForecast::until_due(std::uint64_t now_ns) const {
     return least;
 }
 
-std::uint64_t LogitsForecast::late_by(std::uint64_t now_ns) const {
+LogitsForecast::Around LogitsForecast::around(std::uint64_t now_ns) const {
     const std::uint64_t passed = now_ns - std::min(now_ns, ready_ns_);
-    std::uint64_t latest = 0;
-    for (const std::uint64_t each : known()) latest = std::max(latest, each + margin_of(each));
-    return latest == 0 || passed < latest ? 0 : passed - latest;
+    Around around;
+    for (const std::uint64_t each : known()) {
+        if (each > passed) {
+            around.until = std::min(around.until, each - passed);
+        } else {
+            around.since = std::min(around.since, passed - each);
+        }
+    }
+    return around;
 }
 
 }  // namespace croupier::shm

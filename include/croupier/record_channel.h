@@ -20,8 +20,8 @@ typedef struct croupier_record_channel {
     /* 1 and an answer, valid until the next call; 0: there was none in time; -1: failed. */
     int (*receive)(void* context, uint32_t timeout_ms, const void** answer, size_t* size,
                    croupier_error* error);
-    /* A descriptor that becomes readable when an answer may have come; -1, or NULL here: there is none. A call
-     * of send may consume that: call receive until it returns 0 before you wait. */
+    /* A descriptor that becomes readable when an answer may have come; -1, or NULL here: there is none. A
+     * call of send may consume that: call receive until it returns 0 before you wait. */
     int (*descriptor)(void* context);
 } croupier_record_channel;
 

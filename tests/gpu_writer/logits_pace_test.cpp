@@ -37,27 +37,25 @@ Looks looks_at(std::uint64_t usual_ns, std::uint64_t this_one_ns) {
 
 }  // namespace
 
-TEST_CASE("a step that comes as its forecast says is seen at once, for few looks") {
+TEST_CASE("a step that comes as those before is seen at once, for few looks") {
     for (const std::uint64_t usual : {kMs / 5, kMs, 5 * kMs, 10 * kMs, 40 * kMs}) {
         const Looks looks = looks_at(usual, usual);
         CHECK(looks.late_ns < 25'000);
-        // Two microseconds each: a hundredth of a core beside 10 ms.
-        if (usual >= 10 * kMs) CHECK(looks.count * 2'000 * 100 < usual);
+        // Six microseconds each: a hundredth of a core beside 10 ms.
+        if (usual >= 10 * kMs) CHECK(looks.count * 6'000 * 100 < usual);
     }
 }
 
-TEST_CASE("a step that is late is seen an eighth of its lateness later at most") {
-    for (const std::uint64_t usual : {kMs / 5, kMs, 10 * kMs}) {
-        for (const std::uint64_t late : {kMs / 10, kMs / 2, 2 * kMs, 10 * kMs, 100 * kMs}) {
-            const Looks looks = looks_at(usual, usual + late);
-            CHECK(looks.late_ns <= std::clamp<std::uint64_t>(late / 8, 25'000, 500'000));
+TEST_CASE("a step that is early or late is seen a share of that later, and no step a millisecond late") {
+    for (const std::uint64_t usual : {kMs, 10 * kMs, 40 * kMs}) {
+        for (const std::uint64_t off : {kMs / 10, kMs / 2, 2 * kMs, 10 * kMs, 30 * kMs}) {
+            CHECK(looks_at(usual, usual + off).late_ns <= std::clamp<std::uint64_t>(off / 4, 25'000, kMs));
+            if (off >= usual) continue;
+            CHECK(looks_at(usual, usual - off).late_ns <= std::clamp<std::uint64_t>(off, 25'000, kMs));
         }
     }
 }
 
-TEST_CASE(
-    "a session's first steps are looked for twenty times a millisecond, and early ones within half a "
-    "millisecond") {
+TEST_CASE("a session's first steps are looked for twenty times a millisecond") {
     CHECK(until_look_for_logits({}, kBegin) == std::chrono::microseconds(50));
-    CHECK(looks_at(40 * kMs, 3 * kMs).late_ns <= 500'000);
 }
