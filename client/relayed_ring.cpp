@@ -43,7 +43,7 @@ RelayedRing::RelayedRing(const croupier_record_channel& channel, std::string seg
 RelayedRing::~RelayedRing() {
     flatbuffers::FlatBufferBuilder builder;
     // If this does not reach the relay, it lets go when the group ends or another session begins.
-    (void)send(builder, wire::CreateDetachSession(builder));
+    (void)send_record(builder, wire::CreateDetachSession(builder));
 }
 
 shm::Result<std::unique_ptr<RelayedRing>> RelayedRing::attach(const croupier_record_channel& channel,
@@ -128,8 +128,8 @@ RelayedRing::Entry* RelayedRing::recall(const wire::StepInFlight& step, std::uin
 }
 
 template <typename Record>
-shm::Result<bool> RelayedRing::send(flatbuffers::FlatBufferBuilder& builder,
-                                    flatbuffers::Offset<Record> record) {
+shm::Result<bool> RelayedRing::send_record(flatbuffers::FlatBufferBuilder& builder,
+                                           flatbuffers::Offset<Record> record) {
     wire::finish(builder, last_record_ + 1, record);
     croupier_error error{};
     const int status = channel_.send(channel_.context, builder.GetBufferPointer(), builder.GetSize(), &error);
@@ -140,6 +140,13 @@ shm::Result<bool> RelayedRing::send(flatbuffers::FlatBufferBuilder& builder,
                          "for a step, or try again");
     }
     ++last_record_;
+    return true;
+}
+
+template <typename Record>
+shm::Result<bool> RelayedRing::send(flatbuffers::FlatBufferBuilder& builder,
+                                    flatbuffers::Offset<Record> record) {
+    CROUPIER_TRY(send_record(builder, record));
     if (readable_.get() >= 0) take_in_answers();
     return true;
 }

@@ -78,6 +78,10 @@ class RelayedRing final : public SchedulePlace, public StepMessages {
                   std::map<std::uint32_t, Entry*>& by_slot);
 
     template <typename Record>
+    shm::Result<bool> send_record(flatbuffers::FlatBufferBuilder& builder,
+                                  flatbuffers::Offset<Record> record);
+    // Sends a record and reads the answers that are there.
+    template <typename Record>
     shm::Result<bool> send(flatbuffers::FlatBufferBuilder& builder, flatbuffers::Offset<Record> record);
     shm::Result<bool> send_owed_take();
     shm::Result<bool> send_submit(std::span<const croupier_column> columns);
