@@ -152,7 +152,8 @@ std::string print_cores(const std::vector<std::uint32_t>& cores) {
 }  // namespace
 
 ValueType<std::uint32_t> whole_number(std::uint32_t min, std::uint32_t max) {
-    return {.allowed = std::to_string(min) + ".." + std::to_string(max),
+    return {.name = "whole number",
+            .allowed = std::to_string(min) + ".." + std::to_string(max),
             .parse = [min, max](const Scalar& scalar, std::uint32_t& out) -> Wrong {
                 if (Wrong wrong = not_a_whole_number(scalar)) return wrong;
                 const std::uint64_t value = to_number(scalar.text);
@@ -165,7 +166,8 @@ ValueType<std::uint32_t> whole_number(std::uint32_t min, std::uint32_t max) {
 
 ValueType<std::optional<std::uint32_t>> numa_node() {
     const auto number = whole_number(0, 1023);
-    return {.allowed = "auto, or " + number.allowed,
+    return {.name = "node",
+            .allowed = "auto, or " + number.allowed,
             .parse = [number](const Scalar& scalar, std::optional<std::uint32_t>& out) -> Wrong {
                 out.reset();
                 if (scalar.text == "auto") return std::nullopt;
@@ -178,7 +180,8 @@ ValueType<std::optional<std::uint32_t>> numa_node() {
 }
 
 ValueType<std::uint64_t> byte_size(std::uint64_t min, std::uint64_t max) {
-    return {.allowed = with_unit(min) + ".." + with_unit(max),
+    return {.name = "size in bytes",
+            .allowed = with_unit(min) + ".." + with_unit(max),
             .parse = [min, max](const Scalar& scalar, std::uint64_t& out) -> Wrong {
                 std::uint64_t bytes = 0;
                 if (Wrong wrong = parse_bytes(scalar.text, bytes)) return wrong;
@@ -190,7 +193,8 @@ ValueType<std::uint64_t> byte_size(std::uint64_t min, std::uint64_t max) {
 }
 
 ValueType<bool> on_off() {
-    return {.allowed = "true or false",
+    return {.name = "true or false",
+            .allowed = "true or false",
             .parse = [](const Scalar& scalar, bool& out) -> Wrong {
                 const bool known = scalar.text == "true" || scalar.text == "false";
                 if (known && scalar.quoted) {
@@ -206,13 +210,15 @@ ValueType<bool> on_off() {
 ValueType<std::uint32_t> file_mode() {
     ValueType<std::uint32_t> type =
         choice<std::uint32_t>({{"0600", 0600}, {"0640", 0640}, {"0660", 0660}, {"0666", 0666}});
+    type.name = "file mode, octal";
     // Unquoted, other YAML readers would take it for a number.
     type.print = [print = type.print](const std::uint32_t& mode) { return quoted(print(mode)); };
     return type;
 }
 
 ValueType<std::vector<std::uint32_t>> core_list() {
-    return {.allowed = "auto, or cores and ranges of cores such as \"2-5,8\"",
+    return {.name = "list of cores",
+            .allowed = "auto, or cores and ranges of cores such as \"2-5,8\"",
             .parse = [](const Scalar& scalar, std::vector<std::uint32_t>& out) -> Wrong {
                 std::vector<std::uint32_t> cores;
                 std::string_view rest = scalar.text;

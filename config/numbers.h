@@ -27,7 +27,8 @@ ValueType<E> choice(const std::vector<std::pair<std::string, E>>& choices) {
     std::vector<std::string> words;
     words.reserve(choices.size());
     for (const auto& [word, value] : choices) words.push_back(word);
-    return {.allowed = listed(words),
+    return {.name = "word",
+            .allowed = listed(words),
             .parse = [choices, words](const Scalar& scalar, E& out) -> Wrong {
                 for (const auto& [word, value] : choices) {
                     if (scalar.text != word) continue;

@@ -35,6 +35,7 @@ Key key(const std::string& path, const ValueType<T>& type, Change change, const 
         return (config.*....*members);
     };
     return {.path = path,
+            .type = type.name,
             .allowed = type.allowed,
             .change = change,
             .help = help,

@@ -15,6 +15,7 @@ enum class Change { restart, reload };  // what a change of the key takes: a res
 
 struct Key {
     std::string path;  // "control.curve.secret_key_file"
+    std::string type;
     std::string allowed;
     Change change = Change::restart;
     std::string help;

@@ -91,8 +91,10 @@ Wrong add_host_name(std::string_view name, std::vector<std::string>& names) {
     return std::nullopt;
 }
 
-ValueType<std::string> text_type(std::string allowed, std::function<Wrong(const std::string&)> check) {
-    return {.allowed = std::move(allowed),
+ValueType<std::string> text_type(std::string name, std::string allowed,
+                                 std::function<Wrong(const std::string&)> check) {
+    return {.name = std::move(name),
+            .allowed = std::move(allowed),
             .parse = [check = std::move(check)](const Scalar& scalar, std::string& out) -> Wrong {
                 if (Wrong wrong = check(scalar.text)) return wrong;
                 out = scalar.text;
@@ -104,7 +106,7 @@ ValueType<std::string> text_type(std::string allowed, std::function<Wrong(const 
 }  // namespace
 
 ValueType<std::string> instance_name() {
-    return text_type("1 to 32 of a-z, 0-9 and -", [](const std::string& text) -> Wrong {
+    return text_type("name", "1 to 32 of a-z, 0-9 and -", [](const std::string& text) -> Wrong {
         const bool valid =
             std::all_of(text.begin(), text.end(), [](char c) { return is_lower_or_digit(c) || c == '-'; });
         if (text.empty()) return "the name is empty";
@@ -116,15 +118,16 @@ ValueType<std::string> instance_name() {
 }
 
 ValueType<std::string> group_name() {
-    return text_type("empty, or the name or the number of a group", [](const std::string& text) -> Wrong {
-        const bool valid = text.size() <= 32 && std::all_of(text.begin(), text.end(), is_word);
-        if (!valid) return quoted(text) + " cannot be the name of a group";
-        return std::nullopt;
-    });
+    return text_type(
+        "group", "empty, or the name or the number of a group", [](const std::string& text) -> Wrong {
+            const bool valid = text.size() <= 32 && std::all_of(text.begin(), text.end(), is_word);
+            if (!valid) return quoted(text) + " cannot be the name of a group";
+            return std::nullopt;
+        });
 }
 
 ValueType<std::string> directory(std::size_t longest) {
-    return text_type("an absolute path of at most " + std::to_string(longest) + " bytes",
+    return text_type("path", "an absolute path of at most " + std::to_string(longest) + " bytes",
                      [longest](const std::string& text) -> Wrong {
                          if (Wrong wrong = check_absolute_path(text)) return wrong;
                          if (text.size() <= longest) return std::nullopt;
@@ -134,25 +137,28 @@ ValueType<std::string> directory(std::size_t longest) {
 }
 
 ValueType<std::string> optional_file() {
-    return text_type("empty, or an absolute path", [](const std::string& text) -> Wrong {
+    return text_type("path", "empty, or an absolute path", [](const std::string& text) -> Wrong {
         return text.empty() ? std::nullopt : check_absolute_path(text);
     });
 }
 
 ValueType<std::string> endpoint() {
-    return text_type("ipc://<absolute path of at most " + std::to_string(longest_ipc_path) +
+    return text_type("endpoint",
+                     "ipc://<absolute path of at most " + std::to_string(longest_ipc_path) +
                          " bytes> or tcp://<host>:<port>",
                      check_endpoint);
 }
 
 ValueType<std::string> listen_address() {
-    return text_type("<host>:<port> with a port of 0..65535, or off", [](const std::string& text) -> Wrong {
-        return text == "off" ? std::nullopt : check_host_port(text, 0);
-    });
+    return text_type("address", "<host>:<port> with a port of 0..65535, or off",
+                     [](const std::string& text) -> Wrong {
+                         return text == "off" ? std::nullopt : check_host_port(text, 0);
+                     });
 }
 
 ValueType<std::vector<std::string>> host_names() {
-    return {.allowed = "empty, or names separated by commas",
+    return {.name = "host names",
+            .allowed = "empty, or names separated by commas",
             .parse = [](const Scalar& scalar, std::vector<std::string>& out) -> Wrong {
                 std::vector<std::string> names;
                 std::string_view rest = scalar.text;

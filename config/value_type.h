@@ -17,6 +17,7 @@ using Wrong = std::optional<std::string>;
 
 template <class T>
 struct ValueType {
+    std::string name;
     std::string allowed;
     std::function<Wrong(const Scalar&, T&)> parse;  // leaves the value alone when something is wrong
     std::function<std::string(const T&)> print;     // as YAML; parse reads it back

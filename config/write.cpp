@@ -88,8 +88,9 @@ void write_table(std::ostream& out, std::string_view section) {
     out << "| key | allowed | default | a change takes | meaning |\n| --- | --- | --- | --- | --- |\n";
     for (const Key& key : keys()) {
         if (section_of(key.path) != section) continue;
-
-        out << "| `" << key.path << "` | " << cell(key.allowed) << " | `" << key.write(defaults) << "` | "
+        out << "| `" << key.path << "` | " << key.type;
+        if (key.allowed != key.type) out << ": " << cell(key.allowed);
+        out << " | `" << key.write(defaults) << "` | "
             << (key.change == Change::reload ? "SIGHUP" : "restart") << " | " << cell(key.help) << " |\n";
     }
 }
