@@ -31,7 +31,7 @@ std::optional<std::string> ids_fault(const IdList& list, std::uint32_t vocab) {
     return std::nullopt;
 }
 
-// Several lists in one: each list's length, then its ids.
+// Several lists in one array: the length of each list, then its ids.
 std::optional<std::string> lists_fault(const IdList& lists, std::uint32_t vocab) {
     if (lists.count > 0 && lists.ids == nullptr) {
         return std::string(lists.name) + " is null, but its count is " + std::to_string(lists.count);
@@ -115,7 +115,7 @@ shm::Result<Admitted> check_sequence(const croupier_sequence& from, const proto:
     sequence.allowed_ids = {from.allowed_ids, from.allowed_count};
     sequence.bad_words = {from.bad_words, from.bad_words_count};
     sequence.dry_breakers = {from.dry_breakers, from.dry_breakers_count};
-    sequence.bias = admitted.bias;  // a vector's elements stay in place when it is moved
+    sequence.bias = admitted.bias;  // moving the vector leaves its elements in place
     return admitted;
 }
 

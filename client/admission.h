@@ -1,4 +1,4 @@
-// What croupier_add() admits: every field within its range, every id in the vocabulary.
+// Checks a sequence for croupier_add(): every field is in its range, every id in the vocabulary.
 #pragma once
 
 #include <vector>
@@ -8,7 +8,7 @@
 
 namespace croupier::client {
 
-// The spans point to the caller's arrays, but for the biases, which it owns.
+// The spans point to the caller's arrays, except for the biases, which are copied into `bias`.
 struct Admitted {
     shm::NewSequence sequence;
     std::vector<proto::TokenBias> bias;

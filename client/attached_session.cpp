@@ -10,71 +10,58 @@ namespace croupier::client {
 
 using shm::Errc;
 
-namespace {
-
-// `streaming`: what an earlier client of a resumed session chose, which still stands in the segment.
-shm::Result<std::optional<DecisionStream>> choose_stream(DaemonLink& link, bool streaming, bool over_zmq) {
-    if (streaming != over_zmq) {
-        CROUPIER_TRY(link.configure(over_zmq));
-    }
-    std::optional<DecisionStream> stream;
-    if (!over_zmq) return stream;
-    CROUPIER_TRY_VALUE(connected, link.connect_decisions());
-    stream.emplace(std::move(connected));
-    return stream;
-}
-
-template <typename Place>
-shm::Result<std::unique_ptr<SchedulePlace>> as_place(shm::Result<std::unique_ptr<Place>> made) {
-    if (!made) return made.error();
-    return std::unique_ptr<SchedulePlace>(std::move(made).value());
-}
-
-shm::Result<std::unique_ptr<SchedulePlace>> find_place(const SessionFacts& facts,
-                                                       const OpenRequest& request) {
-    if (request.relay) return as_place(RelayedRing::attach(*request.relay, facts, request));
-    return as_place(LocalRing::attach(facts.segment_path, request.randoms_supplied));
-}
-
-}  // namespace
-
-AttachedSession::AttachedSession(DaemonLink link, std::unique_ptr<SchedulePlace> place, LocalRing* ring,
-                                 std::optional<DecisionStream> stream)
-    : link_(std::move(link)), place_(std::move(place)), ring_(ring), stream_(std::move(stream)) {
-    if (stream_) subscribe();
-}
-
 shm::Result<std::unique_ptr<AttachedSession>> AttachedSession::open(const croupier_open_options& options) {
     CROUPIER_TRY_VALUE(request, check_options(options));
     CROUPIER_TRY_VALUE(link, DaemonLink::open(request));
-    const bool resumed = link.facts().resumed;
-    auto session = attach(link, request);
-    if (session) return session;
-    // A session that nobody can use should not hold its memory; one that was there before stays as it was.
-    if (!resumed) (void)link.close();
-    return session.error();
+    std::unique_ptr<AttachedSession> session(new AttachedSession(std::move(link)));
+    auto attached = session->attach(request);
+    if (attached) return session;
+    // A new session that nobody can use should not hold its memory. A resumed one stays as it was.
+    if (!session->resumed()) (void)session->close();
+    return attached.error();
 }
 
-shm::Result<std::unique_ptr<AttachedSession>> AttachedSession::attach(DaemonLink& link,
-                                                                      const OpenRequest& request) {
-    CROUPIER_TRY_VALUE(place, find_place(link.facts(), request));
-    if (auto fault = unfit_geometry(request.geometry, place->geometry())) {
-        const bool resumed = link.facts().resumed;
+shm::Result<bool> AttachedSession::attach(const OpenRequest& request) {
+    CROUPIER_TRY(attach_place(request));
+    if (auto fault = unfit_geometry(request.geometry, place_->geometry())) {
         return shm::fail(Errc::bad_geometry,
                          "session " + request.name +
-                             (resumed ? " cannot be resumed: " : " cannot be opened: ") + *fault +
-                             (resumed ? "; open it with the options it was opened with"
-                                      : "; the daemon is older than this library: update it"));
+                             (resumed() ? " cannot be resumed: " : " cannot be opened: ") + *fault +
+                             (resumed() ? "; open it with the options it was opened with"
+                                        : "; the daemon is older than this library: update it"));
     }
-    auto* ring = dynamic_cast<LocalRing*>(place.get());
-    const bool streaming = ring != nullptr && ring->header().zmq_stream.load(std::memory_order_acquire) != 0;
-    CROUPIER_TRY_VALUE(stream, choose_stream(link, streaming, request.decisions_over_zmq));
-    return std::unique_ptr<AttachedSession>(
-        new AttachedSession(std::move(link), std::move(place), ring, std::move(stream)));
+    if (request.relay) return true;
+    return choose_stream(request.decisions_over_zmq);
+}
+
+shm::Result<bool> AttachedSession::attach_place(const OpenRequest& request) {
+    if (request.relay) {
+        CROUPIER_TRY_VALUE(relayed, RelayedRing::attach(*request.relay, link_.facts(), request));
+        messages_ = relayed.get();
+        place_ = std::move(relayed);
+    } else {
+        CROUPIER_TRY_VALUE(local, LocalRing::attach(link_.facts().segment_path, request.randoms_supplied));
+        ring_ = local.get();
+        place_ = std::move(local);
+    }
+    return true;
+}
+
+// The choice of an earlier client still stands in the segment of a resumed session.
+shm::Result<bool> AttachedSession::choose_stream(bool over_zmq) {
+    const bool streaming = ring_->header().zmq_stream.load(std::memory_order_acquire) != 0;
+    if (streaming != over_zmq) {
+        CROUPIER_TRY(link_.configure(over_zmq));
+    }
+    if (!over_zmq) return true;
+    CROUPIER_TRY_VALUE(dealer, link_.connect());
+    stream_ = std::make_unique<DecisionStream>(std::move(dealer), link_.facts().id, *ring_);
+    messages_ = stream_.get();
+    return true;
 }
 
 shm::Result<int> AttachedSession::event_descriptor() {
-    if (stream_) return stream_->descriptor();
+    if (messages_ != nullptr) return messages_->descriptor();
     if (signal_ == nullptr) {
         CROUPIER_TRY_VALUE(started, ring_->start_signal());
         signal_ = std::move(started);
@@ -94,8 +81,6 @@ shm::Result<bool> AttachedSession::add(const croupier_sequence& given) {
 shm::Result<std::uint64_t> AttachedSession::submit(const croupier_column* columns, std::size_t count,
                                                    std::size_t size) {
     CROUPIER_TRY_VALUE(asked, known_columns(columns, count, size, columns_));
-    // The stream owes nothing while no step is in flight: its silence is counted from here.
-    if (stream_ && in_flight() == 0) stream_->note_progress();
     return place_->submit(asked);
 }
 

@@ -1,4 +1,4 @@
-// One session, from open to close: what stands behind the C ABI of client/croupier.h.
+// One session, from open to close: the implementation of croupier_session (include/croupier/client.h).
 #pragma once
 
 #include <chrono>
@@ -31,33 +31,32 @@ class AttachedSession {
     std::size_t list(std::span<std::uint64_t> uids) const { return place_->list(uids); }
     shm::Result<std::span<const std::int32_t>> output(std::uint64_t uid) const { return place_->output(uid); }
 
-    // A column has `size` bytes in its caller's eyes.
+    // `size` is sizeof(croupier_column) in the caller's build.
     shm::Result<std::uint64_t> submit(const croupier_column* columns, std::size_t count, std::size_t size);
     std::uint32_t in_flight() const;
     shm::Result<bool> give_up(std::uint64_t step) { return place_->give_up(step); }
-    // The oldest step in flight, if it is decided in time; its decisions stay until the next call. A daemon
-    // that is dead meanwhile is an error only when the time is over: a restarted one goes on with the
-    // session.
+    // The oldest step in flight, if it is decided in time. Its decisions stay valid until the next call. A
+    // dead daemon is an error only when the time is over, because a restarted one continues the session.
     shm::Result<std::optional<croupier_step>> wait(std::chrono::milliseconds timeout);
-    // Readable when wait() may have something to give; wait() it is that makes it unreadable again.
+    // Readable when wait() may have a step. Call wait() until it returns nothing, then poll again.
     shm::Result<int> event_descriptor();
     shm::Result<bool> close() { return link_.close(); }
 
   private:
     using Deadline = std::chrono::steady_clock::time_point;
 
-    AttachedSession(DaemonLink link, std::unique_ptr<SchedulePlace> place, LocalRing* ring,
-                    std::optional<DecisionStream> stream);
-    static shm::Result<std::unique_ptr<AttachedSession>> attach(DaemonLink& link, const OpenRequest& request);
-    void subscribe() { stream_->keep_subscribed(place_->daemon_generation()); }
+    explicit AttachedSession(DaemonLink link) : link_(std::move(link)) {}
+    shm::Result<bool> attach(const OpenRequest& request);
+    shm::Result<bool> attach_place(const OpenRequest& request);
+    shm::Result<bool> choose_stream(bool over_zmq);
 
     shm::Result<bool> wait_on_ring(Deadline deadline);
-    shm::Result<bool> wait_on_stream(Deadline deadline);
-    // A step as it came: in the ring, or in a message.
+    shm::Result<bool> wait_for_message(Deadline deadline);
+    // A decided step, from the ring or from a message.
     struct Decided {
         proto::DecisionError refused = proto::DecisionError::none;
         proto::StoredArray<const proto::Decision> decisions;
-        const StreamedStep* message = nullptr;  // null: in the ring
+        const StreamedStep* message = nullptr;  // null: from the ring
     };
     Decided decided_in_ring() const { return {ring_->next_refusal(), ring_->next_decisions(), nullptr}; }
     shm::Result<bool> take(const Decided& decided);
@@ -69,12 +68,13 @@ class AttachedSession {
 
     DaemonLink link_;
     std::unique_ptr<SchedulePlace> place_;
-    LocalRing* ring_;                         // place_, where it is the ring itself
-    std::optional<DecisionStream> stream_;    // when decisions come over ZMQ
-    std::unique_ptr<DecisionSignal> signal_;  // when somebody asked for a descriptor of the ring
+    LocalRing* ring_ = nullptr;               // place_, if the session is on this host
+    std::unique_ptr<DecisionStream> stream_;  // if the daemon sends the decisions over ZMQ
+    StepMessages* messages_ = nullptr;        // the stream or the relay; null: decisions come by the ring
+    std::unique_ptr<DecisionSignal> signal_;  // if the caller asked for a descriptor of the ring
     std::vector<croupier_column> columns_;
     std::vector<croupier_decision> taken_;
-    std::vector<croupier_logprob> taken_best_;  // of all of them
+    std::vector<croupier_logprob> taken_best_;  // of all decisions in taken_
     std::vector<croupier_survivor> taken_support_;
     croupier_step taken_step_{};
 };

@@ -17,7 +17,7 @@ constexpr auto kLastErrc = static_cast<std::uint32_t>(Errc::peer_gone);
 }  // namespace
 
 shm::Error refusal_error(const wire::Refusal& refusal) {
-    // A newer daemon may know reasons that this build does not.
+    // A newer daemon may have error codes that this build does not know.
     const bool known = refusal.code() >= 1 && refusal.code() <= kLastErrc;
     const std::string text = refusal.message() != nullptr ? refusal.message()->str() : "no reason given";
     return {known ? static_cast<Errc>(refusal.code()) : Errc::refused, text};
@@ -45,7 +45,7 @@ shm::Result<std::vector<std::uint8_t>> ControlChannel::exchange(const flatbuffer
             return shm::fail(Errc::wrong_version, dealer_.endpoint() + " answered, but " + fault->message);
         }
         const wire::Message& answer = *std::get<const wire::Message*>(parsed);
-        // The late answer to a question that was given up.
+        // A late answer to a request that timed out, or a streamed step.
         if (answer.request() != request) continue;
         if (const auto* refusal = answer.body_as_Refusal()) return refusal_error(*refusal);
         if (answer.body_type() == wanted) return *std::move(bytes);

@@ -1,4 +1,4 @@
-// Requests to the daemon: one question, one answer, or an error that says why there is none.
+// Requests to the daemon. Each has one answer, or an error that says why none came.
 #pragma once
 
 #include <chrono>
@@ -18,7 +18,7 @@ class ControlChannel {
     static shm::Result<ControlChannel> connect(zmq::context_t& context, const std::string& endpoint,
                                                const CurveKeys& keys, std::chrono::milliseconds timeout);
 
-    // The daemon's answer of the type `Answer`, read by `read`, whose pointer is not valid afterwards.
+    // Calls `read` with the daemon's answer, which is of the type `Answer` and valid during the call only.
     template <typename Answer, typename Question, typename Read>
     shm::Result<bool> ask(flatbuffers::FlatBufferBuilder& builder, flatbuffers::Offset<Question> question,
                           Read&& read) {

@@ -25,7 +25,7 @@ struct croupier_session {
 
 namespace {
 
-// Read in the library's file by who may not run it, such as `croupier doctor`.
+// `croupier doctor` reads this in the library's file without loading the library.
 [[gnu::used]] constexpr shm::BuildNote kBuildNote = shm::build_note();
 
 template <typename Body>
@@ -55,7 +55,7 @@ int croupier_open(const croupier_open_options* options, croupier_session** sessi
 }
 
 void croupier_detach(croupier_session* session) {
-    // A forked child has neither the mapping nor ZMQ's threads: it can take nothing apart.
+    // A forked child has neither the mapping nor ZMQ's threads, so it must not destroy the session.
     if (session != nullptr && session->home.is_here()) delete session;
 }
 
@@ -123,7 +123,7 @@ int croupier_wait(croupier_session* session, uint32_t timeout_ms, croupier_step*
                   croupier_error* error) {
     return guarded_session(session, error, [&]() -> shm::Result<int> {
         if (step == nullptr) return missing("step");
-        // Before anything is taken: what could not be told would be lost.
+        // Checked before a step is taken: its decisions would be lost if they could not be returned.
         CROUPIER_TRY(shm::check_head(*step, "croupier_step", kStepAtFirst));
         CROUPIER_TRY_VALUE(taken, session->attached->wait(std::chrono::milliseconds(timeout_ms)));
         if (!taken) return 0;

@@ -52,7 +52,7 @@ shm::Result<DaemonLink> DaemonLink::open(const OpenRequest& request) {
     zmq::context_t context;
     CROUPIER_TRY_VALUE(channel,
                        ControlChannel::connect(context, request.endpoint, request.keys, request.timeout));
-    DaemonLink link(std::move(context), std::move(channel), request.keys);
+    DaemonLink link(std::move(context), std::move(channel), request);
     CROUPIER_TRY(link.ask_open(request));
     return link;
 }
@@ -61,9 +61,8 @@ shm::Result<bool> DaemonLink::ask_open(const OpenRequest& request) {
     flatbuffers::FlatBufferBuilder builder;
     const auto question = open_message(builder, request);
     return channel_.ask<wire::SessionInfo>(builder, question, [&](const wire::SessionInfo& answer) {
-        facts_ = {
-            answer.session_id(),        text_of(answer.segment_path()),       text_of(answer.shm_directory()),
-            text_of(answer.instance()), text_of(answer.decisions_endpoint()), answer.resumed()};
+        facts_ = {answer.session_id(), text_of(answer.segment_path()), text_of(answer.shm_directory()),
+                  text_of(answer.instance()), answer.resumed()};
     });
 }
 
@@ -71,11 +70,6 @@ shm::Result<bool> DaemonLink::configure(bool decisions_over_zmq) {
     flatbuffers::FlatBufferBuilder builder;
     const auto question = wire::CreateConfigure(builder, facts_.id, decisions_over_zmq);
     return channel_.ask<wire::Configured>(builder, question, [](const wire::Configured&) {});
-}
-
-shm::Result<DecisionStream> DaemonLink::connect_decisions() {
-    CROUPIER_TRY_VALUE(dealer, Dealer::connect(context_, facts_.decisions_endpoint, keys_));
-    return DecisionStream(std::move(dealer), facts_.id);
 }
 
 shm::Result<bool> DaemonLink::close() {

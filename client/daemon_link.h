@@ -1,11 +1,11 @@
-// A session as the daemon knows it: opened, configured and closed over ZMQ.
+// Opens, configures and closes a session over the daemon's control socket.
 #pragma once
 
 #include <cstdint>
 #include <string>
 
 #include "client/control_channel.h"
-#include "client/decision_stream.h"
+#include "client/dealer.h"
 #include "client/options.h"
 
 namespace croupier::client {
@@ -15,7 +15,6 @@ struct SessionFacts {
     std::string segment_path;
     std::string shm_directory;
     std::string instance;
-    std::string decisions_endpoint;
     bool resumed = false;
 };
 
@@ -25,16 +24,21 @@ class DaemonLink {
 
     const SessionFacts& facts() const { return facts_; }
     shm::Result<bool> configure(bool decisions_over_zmq);
-    shm::Result<DecisionStream> connect_decisions();
+    // Another connection to the daemon.
+    shm::Result<Dealer> connect() { return Dealer::connect(context_, endpoint_, keys_); }
     shm::Result<bool> close();
 
   private:
-    DaemonLink(zmq::context_t context, ControlChannel channel, CurveKeys keys)
-        : context_(std::move(context)), channel_(std::move(channel)), keys_(std::move(keys)) {}
+    DaemonLink(zmq::context_t context, ControlChannel channel, const OpenRequest& request)
+        : context_(std::move(context)),
+          channel_(std::move(channel)),
+          endpoint_(request.endpoint),
+          keys_(request.keys) {}
     shm::Result<bool> ask_open(const OpenRequest& request);
 
     zmq::context_t context_;  // before every socket in it, so that it is destroyed after them
     ControlChannel channel_;
+    std::string endpoint_;
     CurveKeys keys_;
     SessionFacts facts_;
 };

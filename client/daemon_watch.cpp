@@ -3,7 +3,7 @@
 namespace croupier::client {
 namespace {
 
-// A scheduler that only looks, in a loop, should not pay for a system call each time.
+// Saves a scheduler that polls in a loop one system call for each poll.
 constexpr std::chrono::milliseconds kTrust{10};
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Whether the daemon lives, by its lock: asked of the kernel no more often than it matters.
+// Whether the daemon is alive, by the lock that it holds. Limits how often the kernel is asked.
 #pragma once
 
 #include <chrono>
@@ -9,7 +9,7 @@ namespace croupier::client {
 
 class DaemonWatch {
   public:
-    // What a look within the last 10 ms found alive counts as alive.
+    // A daemon that was alive within the last 10 ms counts as alive.
     bool alive(const shm::Segment& segment);
 
   private:

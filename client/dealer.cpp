@@ -8,7 +8,7 @@
 namespace croupier::client {
 namespace {
 
-// A daemon that systemd restarts is back within milliseconds: found again soon, without busy connecting.
+// A daemon that systemd restarts is back within milliseconds. Reconnects soon, but not in a busy loop.
 constexpr int kReconnectMs = 20;
 constexpr int kReconnectMaxMs = 500;
 
@@ -52,7 +52,7 @@ shm::Result<Dealer> Dealer::connect(zmq::context_t& context, const std::string& 
 }
 
 void Dealer::send(const std::uint8_t* bytes, std::size_t size) {
-    // A full queue means that nobody listens, which the missing answer says as well.
+    // If the queue is full, the daemon does not read: the caller sees a timeout.
     socket_.send(zmq::buffer(bytes, size), zmq::send_flags::dontwait);
 }
 
@@ -62,11 +62,11 @@ std::optional<std::vector<std::uint8_t>> Dealer::receive(std::chrono::millisecon
         if (zmq::poll(&item, 1, timeout) == 0) return std::nullopt;
         zmq::message_t message;
         if (!socket_.recv(message, zmq::recv_flags::dontwait)) return std::nullopt;
-        // Copied: a frame may lie unaligned in ZMQ's receive buffer, a flatbuffer must not.
+        // Copied, because a frame may be unaligned in ZMQ's receive buffer, and a flatbuffer must be aligned.
         const auto* begin = message.data<std::uint8_t>();
         return std::vector<std::uint8_t>(begin, begin + message.size());
     } catch (const zmq::error_t& error) {
-        // A signal to the engine is nothing that happened to the message.
+        // A signal to the engine interrupted the call.
         if (error.num() == EINTR) return std::nullopt;
         throw;
     }

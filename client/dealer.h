@@ -1,4 +1,4 @@
-// A DEALER socket to the daemon: one message a frame, CURVE where the way leads over a network.
+// A DEALER socket to the daemon: each message is one frame, and TCP connections use CURVE.
 #pragma once
 
 #include <chrono>
@@ -26,7 +26,7 @@ class Dealer {
 
     const std::string& endpoint() const { return endpoint_; }
     void send(const std::uint8_t* bytes, std::size_t size);
-    // One message, in memory that is aligned for it; nothing when none comes in time.
+    // One message, in memory that is aligned for it. Returns nothing after the timeout.
     std::optional<std::vector<std::uint8_t>> receive(std::chrono::milliseconds timeout);
 
     int descriptor() const { return static_cast<int>(socket_.get(zmq::sockopt::fd)); }

@@ -13,7 +13,7 @@
 namespace croupier::client {
 namespace {
 
-// Only bounds how late an end is seen whose wake was missed.
+// Bounds the delay of the destructor if the thread misses its wake.
 constexpr std::chrono::milliseconds kLook{100};
 
 }  // namespace
@@ -28,10 +28,10 @@ shm::Result<std::unique_ptr<DecisionSignal>> DecisionSignal::start(const shm::Se
 DecisionSignal::DecisionSignal(const shm::Segment& segment, std::uint32_t epoch, shm::FileDescriptor event)
     : segment_(&segment), epoch_(epoch), event_(std::move(event)) {
     auto& header = segment.header();
-    // SYNC: seq_cst; pairs with StepClaims::announce. From here on each ring wakes the thread.
+    // SYNC: seq_cst; pairs with StepClaims::announce. From here on each decided step wakes the thread.
     header.client_listens.store(epoch, std::memory_order_seq_cst);
     const std::uint32_t seen = header.decided_bell.load(std::memory_order_seq_cst);
-    // The engine's signals are for its own threads.
+    // The engine's own threads handle its signals.
     sigset_t all;
     sigset_t before;
     ::sigfillset(&all);
@@ -45,7 +45,7 @@ DecisionSignal::DecisionSignal(const shm::Segment& segment, std::uint32_t epoch,
 DecisionSignal::~DecisionSignal() {
     ended_.store(true, std::memory_order_release);
     auto& header = segment_->header();
-    // A client that has fenced this one listens for itself.
+    // Another client may have fenced this one and listen itself.
     std::uint32_t ours = epoch_;
     header.client_listens.compare_exchange_strong(ours, 0, std::memory_order_relaxed);
     shm::futex_wake_all(header.decided_bell);

@@ -1,5 +1,5 @@
-// A descriptor that becomes readable when a step of the ring may have been decided: for schedulers that wait
-// for other things too. A thread sleeps on the ring's bell and passes each ring on.
+// A descriptor that becomes readable when a step of the ring may be decided, for programs that also wait for
+// other descriptors. A thread sleeps on the ring's futex and makes the descriptor readable after each wake.
 #pragma once
 
 #include <atomic>
@@ -13,7 +13,7 @@ namespace croupier::client {
 
 class DecisionSignal {
   public:
-    // `epoch`: of the client that holds the segment, which must outlive this.
+    // `epoch` is that of the client that holds the segment. The segment must outlive this.
     static shm::Result<std::unique_ptr<DecisionSignal>> start(const shm::Segment& segment,
                                                               std::uint32_t epoch);
     DecisionSignal(const DecisionSignal&) = delete;
@@ -21,7 +21,7 @@ class DecisionSignal {
     ~DecisionSignal();
 
     int descriptor() const { return event_.get(); }
-    // Before a look at the ring: what is decided after that makes it readable again.
+    // Call it before you look at the ring: a later decision makes the descriptor readable again.
     void clear() const;
 
   private:

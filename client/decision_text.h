@@ -1,4 +1,4 @@
-// Why a column has no token, in words for the engine's log.
+// Texts for the decision errors: why a column has no token.
 #pragma once
 
 #include <cstdint>

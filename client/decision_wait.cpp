@@ -1,4 +1,4 @@
-// AttachedSession's other half: how decisions come back.
+// The part of AttachedSession that waits for decided steps and takes them.
 #include <algorithm>
 #include <string>
 
@@ -13,11 +13,11 @@ using shm::Errc;
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-// The last commit wakes a sleeper; the longest sleep only bounds how late a takeover is seen.
+// The last commit wakes a sleeping client. The longest sleep bounds how late it sees a takeover.
 constexpr shm::WaitSettings kRingWait{shm::WaitMode::adaptive, std::chrono::microseconds(50),
                                       milliseconds(5)};
-// How late another daemon's generation is seen by a client that waits for a message.
-constexpr milliseconds kStreamSlice{20};
+// A client that waits for a message checks this often whether the daemon or the session has changed.
+constexpr milliseconds kLongestWait{20};
 
 croupier_decision to_c(const proto::Decision& decision) {
     croupier_decision plain{};
@@ -37,13 +37,13 @@ proto::Decision refused_column(std::uint64_t uid, proto::DecisionError why) {
     return decision;
 }
 
-// What was found wrong in a column says in which.
+// Adds the column to an error.
 shm::Result<bool> of_column(std::uint32_t column, shm::Result<bool> taken) {
     if (taken) return taken;
     return shm::fail(taken.error().code, "column " + std::to_string(column) + ": " + taken.error().message);
 }
 
-// Each decision's part of `all`, where they lie one after another: all are there by now, and stay in place.
+// Points each decision to its part of `all`, which has the parts one after another and grows no more.
 template <typename T>
 void deal_out(std::vector<croupier_decision>& decisions, const std::vector<T>& all,
               const T* croupier_decision::*first, std::uint32_t croupier_decision::*count) {
@@ -54,8 +54,8 @@ void deal_out(std::vector<croupier_decision>& decisions, const std::vector<T>& a
     }
 }
 
-// A closed session decides no more, but what it decided is still its client's: in the mapping, or in the
-// stream's queue. A fenced one's is another client's.
+// The client of a closed session may still take the steps that were decided, from the mapping or the
+// messages. A fenced client may not: they belong to another client.
 bool ended(const shm::Error& why) {
     return why.code == Errc::session_closed;
 }
@@ -69,7 +69,7 @@ shm::Result<std::optional<croupier_step>> AttachedSession::wait(milliseconds tim
         return shm::fail(Errc::bad_argument, "no step is in flight: submit one before waiting");
     const Deadline deadline = steady_clock::now() + timeout;
     if (ring_ != nullptr && timeout > timeout.zero()) ring_->note_waiting();
-    CROUPIER_TRY_VALUE(taken, stream_ ? wait_on_stream(deadline) : wait_on_ring(deadline));
+    CROUPIER_TRY_VALUE(taken, messages_ != nullptr ? wait_for_message(deadline) : wait_on_ring(deadline));
     if (taken) {
         step = taken_step_;
         return step;
@@ -93,7 +93,7 @@ shm::Result<bool> AttachedSession::wait_on_ring(Deadline deadline) {
     while (true) {
         auto usable = ring_->check_usable();
         if (!usable && !ended(usable.error())) return usable;
-        // After the look at the state: what was decided before the end is seen now.
+        // Read after the session's state: a step that was decided before the session ended is seen now.
         if (ring_->next_complete()) return take(decided_in_ring());
         if (!usable) return usable;
         const auto left = deadline - steady_clock::now();
@@ -104,26 +104,17 @@ shm::Result<bool> AttachedSession::wait_on_ring(Deadline deadline) {
     }
 }
 
-shm::Result<bool> AttachedSession::wait_on_stream(Deadline deadline) {
+shm::Result<bool> AttachedSession::wait_for_message(Deadline deadline) {
     while (true) {
         auto usable = place_->check_usable();
         if (!usable && !ended(usable.error())) return usable;
-        if (!usable && ring_ != nullptr && ring_->next_complete()) {
-            return take(decided_in_ring());
-        }
-        if (usable) subscribe();
+        if (!usable && ring_ != nullptr && ring_->next_complete()) return take(decided_in_ring());
         const auto left =
             usable ? std::chrono::ceil<milliseconds>(deadline - steady_clock::now()) : milliseconds::zero();
-        CROUPIER_TRY_VALUE(received, stream_->receive(std::clamp(left, milliseconds::zero(), kStreamSlice)));
-        const std::optional<StreamedStep>& message = received;
-        // An earlier step was taken already; a later one comes again, because the daemon sends in order
-        // and from `taken` on after each subscription.
-        if (message && message->step == place_->next_to_take()) {
-            stream_->note_progress();
-            return take({message->refused, std::span(std::as_const(message->decisions)), &*message});
-        }
-        if (!message && !usable) return usable;
-        if (!message && left <= left.zero()) return false;
+        CROUPIER_TRY_VALUE(message, messages_->receive(std::clamp(left, milliseconds::zero(), kLongestWait)));
+        if (message) return take({message->refused, std::span(std::as_const(message->decisions)), &*message});
+        if (!usable) return usable;
+        if (left <= milliseconds::zero()) return false;
     }
 }
 

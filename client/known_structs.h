@@ -1,4 +1,4 @@
-// The structs that callers of the C ABI give, of whatever age, as this library knows them.
+// Converts structs of the C ABI from callers of any version to this library's version.
 #pragma once
 
 #include <span>
@@ -9,7 +9,7 @@
 
 namespace croupier::client {
 
-// Each struct's size in the first headers that are kept (tests/abi).
+// The size of each struct in the oldest headers that are kept (tests/abi).
 constexpr std::size_t kOpenOptionsAtFirst = 152;
 constexpr std::size_t kChannelAtFirst = 32;
 constexpr std::size_t kParamsAtFirst = 216;
@@ -23,12 +23,12 @@ struct KnownSequence {
     croupier_params params;
     std::vector<croupier_bias> bias;
 
-    // With pointers to what is known here.
+    // The sequence with pointers to the converted structs.
     const croupier_sequence& linked();
 };
 
 shm::Result<KnownSequence> known_sequence(const croupier_sequence& given);
-// `room` is used where they are not as large as ours.
+// Copies into `room` only if the caller's structs have another size.
 shm::Result<std::span<const croupier_column>> known_columns(const croupier_column* given, std::size_t count,
                                                             std::size_t size,
                                                             std::vector<croupier_column>& room);

@@ -11,7 +11,7 @@ struct LogLengths {
     std::uint32_t output;
 };
 
-// Others may write to the segment: the length bounds a copy here, so it is not trusted.
+// Other processes may write to the segment, so the length is checked before it bounds a copy.
 LogLengths lengths_of(const proto::SequenceEntry& entry, std::uint32_t max_length) {
     const std::uint32_t length = std::min(entry.length.load(std::memory_order_acquire), max_length);
     const std::uint32_t prompt = std::min(entry.prompt_length, length);
@@ -25,7 +25,7 @@ LiveSequences::LiveSequences(shm::Segment& segment)
       table_(segment),
       by_slot_(segment.geometry().max_sequences),
       revisions_(segment.geometry().max_sequences) {
-    // The table may hold anything: a uid twice, or a slot that changes between the two looks.
+    // The table may hold anything: a uid twice, or a slot that changes between the two reads.
     for (const shm::LiveSequence& found : table_.live()) {
         if (!uids_.check_new(found.uid)) continue;
         uids_.insert(found.uid, found.slot);
@@ -121,7 +121,7 @@ void LiveSequences::leave(Entry& entry, std::uint64_t step) {
     const std::uint32_t revision = segment_->sequence(slot).revision.load(std::memory_order_relaxed);
     const auto idle = uids_.leave(entry, step);
     if (idle) return table_.remove(*idle);
-    // The decision ended it: what follows in flight is void.
+    // The decision ended the sequence, so its later columns in flight are void.
     if (revision != revisions_[slot]) uids_.make_void(entry);
     revisions_[slot] = revision;
 }

@@ -1,4 +1,4 @@
-// The session's live sequences in its segment.
+// The session's live sequences, in the sequence table of its segment.
 #pragma once
 
 #include <cstdint>
@@ -14,13 +14,13 @@ class LiveSequences {
   public:
     using Entry = LiveUids<std::uint32_t>::Entry;  // its place is a slot of the sequence table
 
-    // Finds what an earlier client of the session has left.
+    // Finds the sequences that an earlier client of the session left.
     explicit LiveSequences(shm::Segment& segment);
 
     shm::Result<bool> add(const shm::NewSequence& sequence);
-    // What is in flight of it is void. True: something is, of this and of the next.
+    // Its columns in flight become void, also by truncate(). True: it has some.
     shm::Result<bool> finish(std::uint64_t uid);
-    // Cuts its outputs back to so many.
+    // Keeps the first `outputs` of its outputs.
     shm::Result<bool> truncate(std::uint64_t uid, std::uint32_t outputs);
 
     std::size_t size() const { return uids_.size(); }
@@ -28,18 +28,18 @@ class LiveSequences {
     shm::Result<std::span<const std::int32_t>> output(std::uint64_t uid) const;
 
     void begin_submit() { uids_.begin_submit(); }
-    // The column of the step that is published next; refused where the sequence has one there already.
+    // The sequence's column in the step that is published next. Fails if the sequence has one there already.
     struct Asked {
         proto::ScheduleColumn column;
         Entry* entry = nullptr;
     };
     shm::Result<Asked> ask(std::uint64_t uid, std::uint64_t step);
-    // The step was published with it.
+    // The step was published with this column.
     void enter(Entry& entry, std::uint64_t step, std::uint32_t column, std::uint32_t position) {
         uids_.enter(entry, step, column, position);
     }
     std::optional<std::uint32_t> slot_of(std::uint64_t uid) const;
-    // The same of a step that an earlier client published; null: the column names no sequence.
+    // The same for a step that an earlier client published. Null: the column names no sequence.
     Entry* recall(const proto::ScheduleColumn& column, std::uint64_t step, std::uint32_t index);
     void recalled_all();
     // The step was taken.
@@ -49,8 +49,8 @@ class LiveSequences {
     shm::Segment* segment_;
     shm::SequenceTable table_;
     LiveUids<std::uint32_t> uids_;
-    std::vector<Entry*> by_slot_;           // null: nobody's
-    std::vector<std::uint32_t> revisions_;  // [slot] that this client has seen
+    std::vector<Entry*> by_slot_;           // null: no sequence
+    std::vector<std::uint32_t> revisions_;  // the last one of each slot that this client saw
 };
 
 }  // namespace croupier::client

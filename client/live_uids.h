@@ -1,4 +1,4 @@
-// Live sequences by uid: where each stands, and which steps in flight it is in.
+// Live sequences by uid: the place of each, and the steps in flight that it is in.
 #pragma once
 
 #include <algorithm>
@@ -15,7 +15,7 @@
 
 namespace croupier::client {
 
-// `Place`: what the one who keeps the list needs to know of a sequence.
+// `Place`: what the owner of the list stores for a sequence.
 template <typename Place>
 class LiveUids {
   public:
@@ -23,12 +23,12 @@ class LiveUids {
         std::uint64_t uid = 0;
         Place place;
         std::uint32_t in_flight = 0;  // steps
-        std::uint32_t pending = 0;    // of them, those that are not void as far as this client knows
+        std::uint32_t pending = 0;    // of these, those that this client does not know to be void
         std::uint32_t next_ticket = 0;
         std::uint64_t last_step = 0;  // the newest in flight, and its column there
         std::uint32_t last_column = 0;
-        std::uint32_t next_position = 0;  // behind the pending ones
-        // What it has in the steps in flight from the one on, below the other, is void.
+        std::uint32_t next_position = 0;  // after the pending ones
+        // Its columns in the steps from void_from up to void_below are void.
         std::uint64_t void_from = 0;
         std::uint64_t void_below = 0;
         bool finished = false;
@@ -52,7 +52,7 @@ class LiveUids {
         entry->uid = uid;
         entry->place = std::move(place);
     }
-    // A sequence that an earlier client finished, and that steps in flight may name still.
+    // A sequence that an earlier client finished. Steps in flight may still name it.
     Entry* insert_finished(std::uint64_t uid, Place place) {
         auto& entry = *finished_.emplace_back(std::make_unique<Entry>());
         entry.uid = uid;
@@ -67,7 +67,8 @@ class LiveUids {
         return found->second.get();
     }
 
-    // One call a submit; then ask() for each of its columns: refused where a sequence stands in two of them.
+    // Call this once for each submit, then ask() for each column. ask() refuses a sequence that is in two
+    // columns.
     void begin_submit() { ++submits_; }
     shm::Result<Entry*> ask(std::uint64_t uid) {
         auto found = find(uid);
@@ -88,31 +89,31 @@ class LiveUids {
         entry.last_step = step;
         entry.last_column = column;
     }
-    // All that it has in flight.
+    // All its columns in flight become void.
     static void make_void(Entry& entry) {
         entry.void_from = 0;
         if (entry.in_flight > 0) entry.void_below = entry.last_step + 1;
         entry.pending = 0;
     }
-    // Instead of enter(), of a step that an earlier client published.
+    // Replaces enter() for a step that an earlier client published.
     static void enter_void(Entry& entry, std::uint64_t step, std::uint32_t column) {
         const std::uint32_t pending = entry.pending;
         enter(entry, step, column);
         entry.pending = pending;
-        // Nothing of a sequence is void behind what is not: its void columns follow one another.
+        // The void columns of a sequence follow one another: none comes after one that is not void.
         if (entry.void_below == 0) entry.void_from = step;
         entry.void_below = step + 1;
     }
-    // All that have a place: those that have ended, too, as long as steps in flight name them.
+    // All that have a place. Ended sequences keep theirs while steps in flight name them.
     std::size_t held() const { return by_uid_.size() + finished_.size(); }
-    // The step is done with. What is finished and in no step any more is gone: its place is given back.
+    // The step was taken. Returns the place of a finished sequence that is in no other step.
     std::optional<Place> leave(Entry& entry, std::uint64_t step) {
         if (!entry.is_void_in(step)) --entry.pending;
         --entry.in_flight;
         if (!entry.finished || entry.in_flight > 0) return std::nullopt;
         return forget(entry);
     }
-    // Its uid may be used again at once; a place is given back when no step in flight names it.
+    // Frees the uid at once. Returns the place when no step in flight names it.
     std::optional<Place> finish(Entry& entry) {
         make_void(entry);
         entry.finished = true;
@@ -121,7 +122,7 @@ class LiveUids {
         if (entry.in_flight > 0) return std::nullopt;
         return forget(entry);
     }
-    // Of an earlier client, and in no step in flight.
+    // Removes the sequences that an earlier client finished and that are in no step in flight.
     std::vector<Place> forget_idle() {
         std::vector<Place> idle;
         for (std::size_t i = finished_.size(); i-- > 0;) {
@@ -130,7 +131,7 @@ class LiveUids {
         return idle;
     }
 
-    // How many there are; writes as many as there is room for.
+    // Returns their number, and writes as many as `uids` has room for.
     std::size_t list(std::span<std::uint64_t> uids) const {
         std::size_t written = 0;
         for (const auto& [uid, entry] : by_uid_) {

@@ -58,7 +58,7 @@ void LocalRing::recall_steps_in_flight() {
 
 shm::Result<bool> LocalRing::check_usable() {
     auto allowed = publisher_.may_publish();
-    // Steps in flight are finished while the daemon drains.
+    // While the daemon drains, it finishes the steps in flight.
     if (!allowed && allowed.error().code == Errc::draining) return true;
     return allowed;
 }
@@ -79,7 +79,7 @@ shm::Result<bool> LocalRing::truncate(std::uint64_t uid, std::uint32_t outputs) 
     return ring_if_void(sequences_.truncate(uid, outputs));
 }
 
-// What is void of the steps in flight may be answered now.
+// Samplers can answer the void columns of the steps in flight now.
 shm::Result<bool> LocalRing::ring_if_void(const shm::Result<bool>& in_flight) {
     if (in_flight && in_flight.value()) shm::ring(segment_->header().bell);
     return in_flight;
@@ -114,12 +114,12 @@ void LocalRing::copy_masks(std::span<const croupier_column> asked) const {
 }
 
 shm::Result<std::uint64_t> LocalRing::submit(std::span<const croupier_column> asked) {
-    // First of all: what is wrong with the columns is of no interest to a client that was fenced.
+    // Checked first: a client that was fenced must get that error, whatever is wrong with its columns.
     CROUPIER_TRY(publisher_.may_publish());
     const std::uint64_t step = publisher_.next_to_publish();
     const bool room = step - publisher_.next_to_take() < segment_->geometry().slots &&
                       asked.size() <= segment_->geometry().max_batch;
-    // Without room publish() says so, and no mask may be copied: that slot belongs to a step in flight.
+    // If the ring is full, publish() fails. No mask may be copied then: the slot belongs to a step in flight.
     if (!room) {
         columns_.resize(asked.size());
         return publisher_.publish(columns_);
@@ -142,7 +142,7 @@ shm::Result<std::uint64_t> LocalRing::submit(std::span<const croupier_column> as
 
 shm::Result<bool> LocalRing::take(std::span<const croupier_decision> /*in the log already*/) {
     const std::uint64_t step = publisher_.next_to_take();
-    // First: it says which decisions ended their sequence.
+    // Comes first, because it tells which decisions ended their sequence.
     publisher_.take();
     for (LiveSequences::Entry* entry : entries_in_step_[segment_->slot_of(step)]) {
         if (entry != nullptr) sequences_.leave(*entry, step);

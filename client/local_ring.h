@@ -1,4 +1,4 @@
-// A session's ring and sequence table in this host's shared memory, held as its client.
+// A session's ring and sequence table in this host's shared memory. It holds the session as its client.
 #pragma once
 
 #include <algorithm>
@@ -23,8 +23,9 @@ class LocalRing final : public SchedulePlace {
 
     const std::string& segment_path() const override { return segment_->path(); }
     const proto::Geometry& geometry() const override { return segment_->geometry(); }
+    const shm::Segment& segment() const { return *segment_; }
     const proto::SegmentHeader& header() const { return segment_->header(); }
-    // What of SamplingParams this library and the segment's maker know.
+    // The bytes of SamplingParams that this library and the segment's maker both know.
     std::uint32_t params_bytes() const {
         const std::uint64_t theirs = segment_->layout().elements.params;
         return static_cast<std::uint32_t>(std::min<std::uint64_t>(theirs, sizeof(proto::SamplingParams)));
@@ -58,11 +59,11 @@ class LocalRing final : public SchedulePlace {
     shm::Result<bool> check_usable() override;
     bool daemon_alive() override { return watch_.alive(*segment_); }
     bool can_be_found() const override { return !segment_->removed(); }
-    std::uint32_t daemon_generation() override {
+    std::uint32_t daemon_generation() const {
         return segment_->header().daemon_generation.load(std::memory_order_acquire);
     }
 
-    // Whether the session is as its client left it: not fenced, closed or draining.
+    // Whether the session accepts records: it is not fenced, closed or draining.
     shm::Result<bool> may_publish() const { return publisher_.may_publish(); }
     bool next_complete() const { return publisher_.next_complete(); }
     proto::StoredArray<const proto::Decision> next_decisions() const { return publisher_.next_decisions(); }
@@ -76,7 +77,7 @@ class LocalRing final : public SchedulePlace {
     shm::Result<std::unique_ptr<DecisionSignal>> start_signal() const {
         return DecisionSignal::start(*segment_, publisher_.epoch());
     }
-    // The scheduler has nothing to do but wait for the step next_to_take().
+    // The scheduler only waits for the step next_to_take().
     void note_waiting();
     void sleep(std::chrono::nanoseconds timeout) const { publisher_.sleep(timeout); }
 
@@ -91,10 +92,10 @@ class LocalRing final : public SchedulePlace {
     shm::SchedulePublisher publisher_;
     LiveSequences sequences_;
     DaemonWatch watch_;
-    std::uint32_t record_flags_;  // of every step that is submitted
-    std::vector<std::vector<std::uint64_t>>
-        uids_in_step_;  // by slot; ours, so that a step is checked against it
-    std::vector<std::vector<LiveSequences::Entry*>> entries_in_step_;  // of the same columns; null: nobody's
+    std::uint32_t record_flags_;                            // of every step that is submitted
+    std::vector<std::vector<std::uint64_t>> uids_in_step_;  // by slot; kept here to check each decided step
+    std::vector<std::vector<LiveSequences::Entry*>>
+        entries_in_step_;  // of the same columns; null: no sequence
     std::vector<proto::ScheduleColumn> columns_;
     std::vector<LiveSequences::Entry*> entries_;       // of columns_
     std::uint64_t waiting_noted_ = ~std::uint64_t{0};  // the step

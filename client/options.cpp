@@ -123,8 +123,7 @@ shm::Result<OpenRequest> check_options(const croupier_open_options& given) {
                            shm::read_struct(*options.relay, "croupier_record_channel", kChannelAtFirst));
         request.relay = channel;
     }
-    // The ring is out of reach where there is a relay.
-    request.decisions_over_zmq = options.decisions_over_zmq != 0 || request.relay;
+    request.decisions_over_zmq = options.decisions_over_zmq != 0;
     request.randoms_supplied = options.randoms_supplied != 0;
     request.timeout =
         std::chrono::milliseconds(options.timeout_ms != 0 ? options.timeout_ms : kDefaultTimeoutMs);

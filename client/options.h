@@ -1,4 +1,4 @@
-// What croupier_open() was asked for, checked and owned.
+// The options of croupier_open(), checked and copied.
 #pragma once
 
 #include <chrono>
@@ -29,7 +29,7 @@ struct OpenRequest {
 
 shm::Result<OpenRequest> check_options(const croupier_open_options& given);
 
-// Names the first field in which a session that is resumed does not do for what was asked.
+// Describes the first field in which a resumed session does not meet the options.
 std::optional<std::string> unfit_geometry(const proto::Geometry& asked, const proto::Geometry& given);
 
 }  // namespace croupier::client

@@ -20,8 +20,8 @@ flatbuffers::Offset<Bytes> bytes_of(flatbuffers::FlatBufferBuilder& builder, con
     return builder.CreateVector(reinterpret_cast<const std::uint8_t*>(&plain), sizeof(plain));
 }
 
-// Of a build of the same major version: as in a segment, what this one lacks must be off, and what the other
-// one lacks is.
+// The other build has the same major version. As in a segment, the bytes that this build does not know must
+// be zero, and the bytes that the other build does not know are zero.
 template <typename T>
 std::optional<std::string> read_bytes(const char* what, const Bytes* bytes, std::size_t least, T& plain) {
     const std::size_t size = bytes == nullptr ? 0 : bytes->size();

@@ -1,4 +1,4 @@
-// The records of messages.fbs and what they stand for: written by a scheduler, read by its relay.
+// Writes the records of messages.fbs for a scheduler, and reads them for its relay.
 #pragma once
 
 #include <optional>
@@ -20,14 +20,14 @@ flatbuffers::Offset<wire::SubmitStep> submit_message(flatbuffers::FlatBufferBuil
                                                      std::span<const croupier_column> columns,
                                                      std::uint32_t vocab);
 
-// A sequence as it stands in a record, whose bytes it points into; `bias` holds what a record words
-// otherwise. A sentence when the record cannot be one.
+// Reads a sequence that points into the bytes of `record`; `bias` owns the biases, which a record stores
+// differently. Returns the fault, if the record has one.
 std::optional<std::string> read_sequence(const wire::AddSequence& record, KnownSequence& known);
-// Likewise the columns of a step in a session of so many ids.
+// Likewise reads the columns of a step, in a session of `vocab` ids.
 std::optional<std::string> read_columns(const wire::SubmitStep& record, std::uint32_t vocab,
                                         std::vector<croupier_column>& columns);
 
-// Structs that cross as their bytes, between builds of one segment version.
+// Structs that travel as bytes between builds of one segment version.
 flatbuffers::Offset<flatbuffers::Vector<std::uint8_t>> geometry_bytes(flatbuffers::FlatBufferBuilder& builder,
                                                                       const proto::Geometry& geometry);
 std::optional<std::string> read_geometry(const flatbuffers::Vector<std::uint8_t>* bytes,

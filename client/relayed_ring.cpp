@@ -1,5 +1,10 @@
 #include "client/relayed_ring.h"
 
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <cerrno>
 #include <utility>
 #include <variant>
 
@@ -17,14 +22,14 @@ using shm::Errc;
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-// Numbers of one session's records: what a relay still answers to an earlier one is told by them.
+// A session's records have their own numbers, which tell answers to an earlier session apart.
 std::uint64_t fresh_first_record() {
     const auto now = static_cast<std::uint64_t>(steady_clock::now().time_since_epoch().count());
     return shm::random_number().value_or(now) >> 8U;
 }
 
 shm::Error channel_error(const croupier_error& error) {
-    return {static_cast<Errc>(error.code), std::string("the way to the relay: ") + error.text};
+    return {static_cast<Errc>(error.code), std::string("the channel to the relay: ") + error.text};
 }
 
 }  // namespace
@@ -37,7 +42,7 @@ RelayedRing::RelayedRing(const croupier_record_channel& channel, std::string seg
 
 RelayedRing::~RelayedRing() {
     flatbuffers::FlatBufferBuilder builder;
-    // A relay that does not hear it lets go when the group ends, or another session begins.
+    // If this does not reach the relay, it lets go when the group ends or another session begins.
     (void)send(builder, wire::CreateDetachSession(builder));
 }
 
@@ -74,8 +79,7 @@ shm::Result<bool> RelayedRing::take_over(const wire::SessionAttached& answer) {
     if (auto fault = read_geometry(answer.geometry(), geometry_)) {
         return shm::fail(Errc::bad_geometry, "the relay's answer is of no use: " + *fault);
     }
-    params_bytes_ = answer.params_bytes() != 0 ? answer.params_bytes()
-                                               : static_cast<std::uint32_t>(proto::kLeastElementBytes.params);
+    params_bytes_ = answer.params_bytes();
     steps_.resize(geometry_.slots);
     published_ = taken_ = answer.taken();
     std::map<std::uint32_t, Entry*> by_slot;
@@ -132,62 +136,112 @@ shm::Result<bool> RelayedRing::send(flatbuffers::FlatBufferBuilder& builder,
     if (status < 0) return channel_error(error);
     if (status > 0) {
         return shm::fail(Errc::ring_full,
-                         "the relay has not received the records that are under way: wait "
+                         "the relay has not received the records in flight: wait "
                          "for a step, or try again");
     }
     ++last_record_;
+    if (readable_.get() >= 0) take_in_answers();
     return true;
 }
 
 shm::Result<const wire::Message*> RelayedRing::next_answer(milliseconds timeout) {
-    const void* bytes = nullptr;
-    std::size_t size = 0;
-    croupier_error error{};
-    const auto patience = static_cast<std::uint32_t>(timeout.count());
-    const int status = channel_.receive(channel_.context, patience, &bytes, &size, &error);
-    if (status < 0) return channel_error(error);
-    if (status == 0) return nullptr;
-    const auto* begin = static_cast<const std::uint8_t*>(bytes);
-    answer_.assign(begin, begin + size);
-    const auto parsed = wire::parse(answer_.data(), answer_.size());
-    if (const auto* fault = std::get_if<wire::WireFault>(&parsed)) {
-        return shm::fail(Errc::wrong_version, "the relay answered, but " + fault->message);
+    while (true) {
+        const void* bytes = nullptr;
+        std::size_t size = 0;
+        croupier_error error{};
+        const auto wait_ms = static_cast<std::uint32_t>(timeout.count());
+        const int status = channel_.receive(channel_.context, wait_ms, &bytes, &size, &error);
+        if (status < 0) return channel_error(error);
+        if (status == 0) return nullptr;
+        const auto* begin = static_cast<const std::uint8_t*>(bytes);
+        answer_.assign(begin, begin + size);
+        const auto parsed = wire::parse(answer_.data(), answer_.size());
+        if (const auto* fault = std::get_if<wire::WireFault>(&parsed)) {
+            return shm::fail(Errc::wrong_version, "the relay answered, but " + fault->message);
+        }
+        const wire::Message* answer = std::get<const wire::Message*>(parsed);
+        // Other numbers are of an earlier session over this channel.
+        if (answer->request() >= first_record_ && answer->request() <= last_record_) return answer;
     }
-    const wire::Message* answer = std::get<const wire::Message*>(parsed);
-    // To an earlier session over this channel.
-    if (answer->request() < first_record_ || answer->request() > last_record_) return nullptr;
-    return answer;
 }
 
-void RelayedRing::take_in_answers() {
-    // Several at a time, and yet not for ever: another session's answers come as nothing, too.
-    constexpr int kAnswersATurn = 16;
-    for (int turn = 0; turn < kAnswersATurn && !fault_; ++turn) {
-        auto next = next_answer(milliseconds::zero());
-        if (!next) {
-            fault_ = Fault{0, next.error()};
-            return;
-        }
-        if (next.value() == nullptr) return;
-        const wire::Message& answer = *next.value();
-        if (const auto* refusal = answer.body_as_Refusal()) {
-            fault_ = Fault{answer.request(), refusal_error(*refusal)};
-        } else if (const auto* seen = answer.body_as_DaemonSeen()) {
-            daemon_alive_ = seen->alive();
-            daemon_generation_ = seen->generation();
-        }
+void RelayedRing::take_in_answers(milliseconds timeout) {
+    while (true) {
+        auto next = next_answer(timeout);
+        if (!next) fault_ = Fault{0, next.error()};
+        if (!next || next.value() == nullptr) break;
+        take_in(*next.value());
+        timeout = milliseconds::zero();
+    }
+    show_pending();
+}
+
+void RelayedRing::take_in(const wire::Message& answer) {
+    if (const auto* refusal = answer.body_as_Refusal()) {
+        // The first one counts. But while the daemon drains, decisions still come, and the session may end.
+        const shm::Error error = refusal_error(*refusal);
+        const bool drained = fault_ && fault_->error.code == Errc::draining && error.code != Errc::draining;
+        if (!fault_ || drained) fault_ = Fault{answer.request(), error};
+    } else if (const auto* seen = answer.body_as_DaemonSeen()) {
+        daemon_alive_ = seen->alive();
+    } else if (const auto* step = answer.body_as_StepDecisions()) {
+        received_.push_back(read_step(*step));
+    }
+}
+
+shm::Result<std::optional<StreamedStep>> RelayedRing::receive(milliseconds timeout) {
+    std::optional<StreamedStep> step;
+    if (received_.empty()) take_in_answers(timeout);
+    if (received_.empty()) return step;
+    step = std::move(received_.front());
+    received_.pop_front();
+    show_pending();
+    if (step->step == taken_) return step;
+    return shm::fail(Errc::corrupt_header, "the relay sent step " + std::to_string(step->step) +
+                                               " where step " + std::to_string(taken_) +
+                                               " was due; open the session again with resume");
+}
+
+// send() reads the answers that have come into received_, after which the channel may not be readable.
+// `pending_` is readable then.
+shm::Result<int> RelayedRing::descriptor() {
+    if (readable_.get() >= 0) return readable_.get();
+    const int channel = channel_.descriptor == nullptr ? -1 : channel_.descriptor(channel_.context);
+    if (channel < 0) {
+        return shm::fail(Errc::bad_argument,
+                         "the channel to the relay has no descriptor: call croupier_wait with a timeout");
+    }
+    pending_ = shm::FileDescriptor(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+    shm::FileDescriptor both(::epoll_create1(EPOLL_CLOEXEC));
+    for (const int each : {pending_.get(), channel}) {
+        epoll_event readable{EPOLLIN, {}};
+        if (::epoll_ctl(both.get(), EPOLL_CTL_ADD, each, &readable) != 0)
+            return shm::system_failure("cannot make a descriptor for", segment_path_, errno);
+    }
+    readable_ = std::move(both);
+    take_in_answers();
+    return readable_.get();
+}
+
+void RelayedRing::show_pending() {
+    if (readable_.get() < 0) return;
+    std::uint64_t count = 1;
+    if (received_.empty()) {
+        [[maybe_unused]] const auto cleared = ::read(pending_.get(), &count, sizeof(count));
+    } else {
+        [[maybe_unused]] const auto shown = ::write(pending_.get(), &count, sizeof(count));
     }
 }
 
 shm::Result<bool> RelayedRing::check_usable() {
     take_in_answers();
     if (!fault_) {
-        // A full queue is no reason to stop waiting: told with the next record.
+        // If the queue is full, go on waiting: the next record tells the relay.
         auto told = send_owed_take();
         if (!told && told.error().code != Errc::ring_full) fault_ = Fault{0, told.error()};
     }
     if (!fault_) return true;
-    // Steps in flight are finished while the daemon drains.
+    // While the daemon drains, it finishes the steps in flight.
     const bool draining = fault_->error.code == Errc::draining && published_ != taken_;
     if (draining && slot_of(taken_).record < fault_->record) return true;
     return fault_->error;
@@ -212,7 +266,7 @@ shm::Result<bool> RelayedRing::add(const croupier_sequence& sequence) {
 }
 
 shm::Result<bool> RelayedRing::finish(std::uint64_t uid) {
-    // While the daemon drains, sequences end as well.
+    // Sequences may still be finished while the daemon drains.
     auto allowed = may_write();
     if (!allowed && allowed.error().code != Errc::draining) return allowed;
     CROUPIER_TRY_VALUE(found, outputs_.find(uid));
@@ -270,7 +324,7 @@ shm::Result<std::uint64_t> RelayedRing::submit(std::span<const croupier_column> 
 }
 
 shm::Result<bool> RelayedRing::give_up(std::uint64_t step) {
-    // While the daemon drains, steps in flight end as well.
+    // Steps in flight may still be given up while the daemon drains.
     auto allowed = may_write();
     if (!allowed && allowed.error().code != Errc::draining) return allowed;
     if (step < taken_ || step >= published_) return shm::not_in_flight(step, taken_, published_);
@@ -292,7 +346,7 @@ shm::Result<bool> RelayedRing::take(std::span<const croupier_decision> decisions
         Entry* entry = step.entries[column];
         const croupier_decision& decision = decisions[column];
         const bool current = !entry->is_void_in(taken_);
-        // What was decided before this client came stands in the sequence's log already.
+        // A token that was decided before this client attached is in the output already.
         const bool next = decision.error == 0 && decision.position == entry->place.size();
         if (current && next) entry->place.push_back(decision.token);
         const bool ended = decision.error != 0 || (decision.flags & proto::kStoppedMask) != 0;
@@ -301,7 +355,7 @@ shm::Result<bool> RelayedRing::take(std::span<const croupier_decision> decisions
     }
     ++taken_;
     take_owed_ = true;
-    // The decisions are good whatever has become of the relay: that fails the next call.
+    // The decisions are valid even if the relay is gone, which fails the next call.
     if (auto told = send_owed_take(); !told && told.error().code != Errc::ring_full) {
         fault_ = Fault{0, told.error()};
     }

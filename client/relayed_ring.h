@@ -1,7 +1,8 @@
-// A session's ring on another host: records go there through a relay, and only what it refuses comes back.
+// A session's ring on another host: a relay there writes the records and returns the decisions.
 #pragma once
 
 #include <chrono>
+#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
@@ -12,20 +13,22 @@
 #include "client/live_uids.h"
 #include "client/options.h"
 #include "client/schedule_place.h"
+#include "client/streamed_step.h"
 #include "proto/wire.h"
+#include "shm/file.h"
 
 namespace croupier::client {
 
-// What can be checked without the segment is checked here, so that it is refused in the call. Records are
-// sent without waiting: what the relay refuses fails the next calls, and the wait for the step concerned.
-class RelayedRing final : public SchedulePlace {
+// Checks here what can be checked without the segment, so that the call itself fails. Sends records without
+// waiting: what the relay refuses fails the next calls and the wait for the step concerned.
+class RelayedRing final : public SchedulePlace, public StepMessages {
   public:
     static shm::Result<std::unique_ptr<RelayedRing>> attach(const croupier_record_channel& channel,
                                                             const SessionFacts& facts,
                                                             const OpenRequest& request);
     RelayedRing(const RelayedRing&) = delete;
     RelayedRing& operator=(const RelayedRing&) = delete;
-    // Tells the relay to let go of the session.
+    // Tells the relay to detach from the session.
     ~RelayedRing() override;
 
     const std::string& segment_path() const override { return segment_path_; }
@@ -47,9 +50,11 @@ class RelayedRing final : public SchedulePlace {
 
     shm::Result<bool> check_usable() override;
     bool daemon_alive() override { return daemon_alive_; }
-    // Its relay is told on its own host.
+    // Only the relay's host knows.
     bool can_be_found() const override { return true; }
-    std::uint32_t daemon_generation() override { return daemon_generation_; }
+
+    shm::Result<std::optional<StreamedStep>> receive(std::chrono::milliseconds timeout) override;
+    shm::Result<int> descriptor() override;
 
   private:
     using Output = std::vector<std::int32_t>;
@@ -68,7 +73,7 @@ class RelayedRing final : public SchedulePlace {
     shm::Result<bool> ask_attach(const SessionFacts& facts, const OpenRequest& request);
     shm::Result<bool> take_over(const wire::SessionAttached& answer);
 
-    // Of a step that an earlier client published.
+    // Finds the sequence of a column in a step that an earlier client published.
     Entry* recall(const wire::StepInFlight& step, std::uint32_t column,
                   std::map<std::uint32_t, Entry*>& by_slot);
 
@@ -76,9 +81,12 @@ class RelayedRing final : public SchedulePlace {
     shm::Result<bool> send(flatbuffers::FlatBufferBuilder& builder, flatbuffers::Offset<Record> record);
     shm::Result<bool> send_owed_take();
     shm::Result<bool> send_submit(std::span<const croupier_column> columns);
-    // What the relay has answered by now, or within `timeout`: of another session's answers, nothing.
+    // The next answer to this session, if it comes within `timeout`.
     shm::Result<const wire::Message*> next_answer(std::chrono::milliseconds timeout);
-    void take_in_answers();
+    // Waits for one answer, then reads all that are there.
+    void take_in_answers(std::chrono::milliseconds timeout = std::chrono::milliseconds::zero());
+    void take_in(const wire::Message& answer);
+    void show_pending();
     shm::Result<bool> may_write();
     StepSent& slot_of(std::uint64_t step) { return steps_[step % geometry_.slots]; }
     const StepSent& slot_of(std::uint64_t step) const { return steps_[step % geometry_.slots]; }
@@ -88,17 +96,19 @@ class RelayedRing final : public SchedulePlace {
     proto::Geometry geometry_;
     LiveUids<Output> outputs_;
     std::vector<StepSent> steps_;  // by slot
-    std::vector<Entry*> entries_;  // of the columns that are being submitted
+    std::vector<Entry*> entries_;  // of the columns in the current submit
     std::uint64_t published_ = 0;
-    std::uint32_t params_bytes_ = 0;  // what of SamplingParams the relay and its segment know
+    std::uint32_t params_bytes_ = 0;  // the bytes of SamplingParams that the relay and its segment know
     std::uint64_t taken_ = 0;
-    bool take_owed_ = false;  // the relay has not been told of taken_
+    bool take_owed_ = false;  // the relay does not know taken_ yet
     std::uint64_t first_record_;
     std::uint64_t last_record_;
     std::optional<Fault> fault_;
     bool daemon_alive_ = true;
-    std::uint32_t daemon_generation_ = 0;
     std::vector<std::uint8_t> answer_;
+    std::deque<StreamedStep> received_;  // decided steps to take
+    shm::FileDescriptor pending_;        // readable while received_ has steps
+    shm::FileDescriptor readable_;       // an epoll set of `pending_` and the channel
 };
 
 }  // namespace croupier::client

@@ -11,11 +11,15 @@ namespace {
 
 using shm::Errc;
 
+AnswerBytes bytes_of(const flatbuffers::FlatBufferBuilder& builder) {
+    return {builder.GetBufferPointer(), builder.GetBufferPointer() + builder.GetSize()};
+}
+
 template <typename Body>
 AnswerBytes sealed(flatbuffers::FlatBufferBuilder& builder, std::uint64_t record,
                    flatbuffers::Offset<Body> body) {
     wire::finish(builder, record, body);
-    return {builder.GetBufferPointer(), builder.GetBufferPointer() + builder.GetSize()};
+    return bytes_of(builder);
 }
 
 }  // namespace
@@ -29,7 +33,7 @@ std::optional<AnswerBytes> RingRelay::apply(std::span<const std::uint8_t> record
     const bool begins = message.body_type() == wire::Body::AttachSession;
     if (!begins && ring_ == nullptr) {
         last_record_ = message.request();
-        // Detaching twice does no harm: the session may have ended by itself.
+        // Detaching twice is harmless: the session may have ended by itself.
         if (message.body_type() == wire::Body::DetachSession) return std::nullopt;
         return refusal({Errc::session_closed, "the relay holds no session: attach one first"});
     }
@@ -79,7 +83,7 @@ shm::Result<bool> RingRelay::attach(const wire::AttachSession& record) {
                                                   std::to_string(record.segment_version()) +
                                                   ", the relay of " + std::to_string(proto::kSegmentVersion));
     }
-    // From the id alone: a peer names no files here.
+    // Built from the id alone, because a peer must not name files here.
     const std::string path = shm::segment_path(directory_, instance_, record.session_id());
     auto ring = LocalRing::attach(path, record.randoms_supplied());
     if (!ring) {
@@ -93,9 +97,11 @@ shm::Result<bool> RingRelay::attach(const wire::AttachSession& record) {
                                                  std::to_string(header.session_id) + "), not " + name_ +
                                                  " (" + std::to_string(record.session_id()) + ")");
     }
+    CROUPIER_TRY_VALUE(signal, ring.value()->start_signal());
     ring_ = std::move(ring).value();
-    alive_told_ = true;
-    generation_told_.reset();
+    signal_ = std::move(signal);
+    sender_.emplace(ring_->segment());
+    alive_told_.reset();
     news_.push_back({RelayNews::Kind::attached, name_, path});
     return true;
 }
@@ -174,6 +180,7 @@ AnswerBytes RingRelay::refusal(const shm::Error& error) {
 void RingRelay::let_go(const std::string& why) {
     if (ring_ == nullptr) return;
     news_.push_back({RelayNews::Kind::let_go, name_, why});
+    signal_.reset();  // its thread reads the ring
     ring_.reset();
 }
 
@@ -183,18 +190,24 @@ std::uint64_t RingRelay::steps_in_flight() const {
 
 std::optional<AnswerBytes> RingRelay::news() {
     if (ring_ == nullptr) return std::nullopt;
-    if (auto usable = ring_->check_usable(); !usable) {
+    signal_->clear();
+    // Read before the decided steps, so that steps decided before the session ended go out first.
+    const auto usable = ring_->check_usable();
+    flatbuffers::FlatBufferBuilder builder;
+    const bool is_ours = usable || usable.error().code == Errc::session_closed;
+    if (is_ours && sender_->pack(ring_->segment(), last_record_, builder)) {
+        sender_->advance(ring_->segment());
+        return bytes_of(builder);
+    }
+    if (!usable) {
         const AnswerBytes answer = refusal(usable.error());
         let_go(usable.error().message);
         return answer;
     }
     const bool alive = ring_->daemon_alive();
-    const std::uint32_t generation = ring_->daemon_generation();
-    if (alive == alive_told_ && generation == generation_told_) return std::nullopt;
+    if (alive == alive_told_) return std::nullopt;
     alive_told_ = alive;
-    generation_told_ = generation;
-    flatbuffers::FlatBufferBuilder builder;
-    return sealed(builder, last_record_, wire::CreateDaemonSeen(builder, alive, generation));
+    return sealed(builder, last_record_, wire::CreateDaemonSeen(builder, alive));
 }
 
 }  // namespace croupier::client

@@ -1,4 +1,4 @@
-// The relay's half: carries out a remote scheduler's records on a session of this host.
+// The relay's side: applies a remote scheduler's records to a session on this host and returns the decisions.
 #pragma once
 
 #include <cstdint>
@@ -11,37 +11,41 @@
 
 #include "client/local_ring.h"
 #include "proto/wire.h"
+#include "shm/decision_sender.h"
 
 namespace croupier::client {
 
 using AnswerBytes = std::vector<std::uint8_t>;
 
-// What became of the last record, where that is worth a line of a log.
+// What the relay did that deserves a line in a log.
 struct RelayNews {
     enum class Kind : std::uint8_t { attached, let_go, refused };
     Kind kind;
-    std::string session;  // its name; empty: none is held
-    std::string text;     // the segment's path, or why
+    std::string session;  // its name; empty: the relay holds none
+    std::string text;     // the segment's path or the reason
 };
 
-// Holds the session as its client from AttachSession to DetachSession. Keeps nothing that the segment does
-// not hold: a relay that dies is followed by another, to which the scheduler attaches anew.
+// Holds the session as its client from AttachSession to DetachSession. Keeps no state that the segment does
+// not have: after a relay dies, the scheduler attaches to the next one.
 class RingRelay {
   public:
     RingRelay(std::string shm_directory, std::string instance)
         : directory_(std::move(shm_directory)), instance_(std::move(instance)) {}
 
-    // `record` is aligned for every type. The answer, when there is one to give.
+    // `record` is aligned for every type. Returns the answer, if the record has one.
     std::optional<AnswerBytes> apply(std::span<const std::uint8_t> record);
-    // What the scheduler should know and did not cause: the daemon died or came back, the session is over.
+    // The next message that answers no record: a decided step, the daemon's death or return, or the session's
+    // end.
     std::optional<AnswerBytes> news();
+    // Readable when a step may be decided; -1 without a session. news() makes it unreadable again.
+    int descriptor() const { return signal_ == nullptr ? -1 : signal_->descriptor(); }
 
-    // The session is free for another client; `why` is for the log.
+    // Frees the session for another client. `why` is for the log.
     void let_go(const std::string& why);
     bool attached() const { return ring_ != nullptr; }
-    // Published and not taken; 0 without a session.
+    // 0 without a session.
     std::uint64_t steps_in_flight() const;
-    // In the order in which they came.
+    // In order of time.
     std::vector<RelayNews> take_news() { return std::exchange(news_, {}); }
 
   private:
@@ -56,10 +60,11 @@ class RingRelay {
     std::string directory_;
     std::string instance_;
     std::unique_ptr<LocalRing> ring_;
+    std::unique_ptr<DecisionSignal> signal_;  // of ring_, as is the sender
+    std::optional<shm::DecisionSender> sender_;
     std::string name_;
     std::uint64_t last_record_ = 0;
-    bool alive_told_ = false;
-    std::optional<std::uint32_t> generation_told_;
+    std::optional<bool> alive_told_;
     std::vector<croupier_column> columns_;
     std::vector<RelayNews> news_;
 };

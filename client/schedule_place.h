@@ -1,4 +1,4 @@
-// Where a scheduler's records go: the session's ring on this host, or a relay beside the ring on another.
+// Where a scheduler's records go: the session's ring on this host, or the relay on the ring's host.
 #pragma once
 
 #include <cstdint>
@@ -25,27 +25,26 @@ class SchedulePlace {
     virtual shm::Result<std::span<const std::int32_t>> output(std::uint64_t uid) const = 0;
 
     virtual shm::Result<std::uint64_t> submit(std::span<const croupier_column> columns) = 0;
-    // The steps in flight lie between them.
+    // The steps from next_to_take() up to next_to_publish() are in flight.
     virtual std::uint64_t next_to_publish() const = 0;
     virtual std::uint64_t next_to_take() const = 0;
     virtual std::span<const std::uint64_t> uids_of_next() const = 0;
-    // Whether its sequence was truncated or finished, or ended by an earlier decision, while the step was in
-    // flight.
+    // Whether the column's sequence was truncated or finished, or ended by an earlier decision, while the
+    // step was in flight.
     virtual bool next_is_void(std::size_t column) const = 0;
-    // What of a step in flight is not decided is answered with given_up.
+    // The undecided columns of a step in flight get the error given_up.
     virtual shm::Result<bool> give_up(std::uint64_t step) = 0;
-    // The step next_to_take() is done with, decided so.
+    // The step next_to_take() was decided as `decisions` and is taken.
     virtual shm::Result<bool> take(std::span<const croupier_decision> decisions) = 0;
 
-    // Whether it is of use to wait for the step next_to_take().
+    // Whether the step next_to_take() can still come.
     virtual shm::Result<bool> check_usable() = 0;
     virtual bool daemon_alive() = 0;
-    // A daemon that is started finds the session.
+    // Whether a daemon that starts later finds the session.
     virtual bool can_be_found() const = 0;
-    virtual std::uint32_t daemon_generation() = 0;
 };
 
-// Whether a step's grammar masks have room in the session.
+// Checks that the session has room for a step's grammar masks.
 shm::Result<bool> check_masks(std::span<const croupier_column> columns, std::uint32_t mask_rows);
 constexpr std::size_t mask_words(std::uint32_t vocab) {
     return (std::size_t{vocab} + 31) / 32;

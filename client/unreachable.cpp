@@ -19,14 +19,14 @@ constexpr const char* kHowToStart =
     "; is croupierd running? `croupierd` starts one of this user's, systemctl start croupierd the host's; "
     "its control.endpoint should be this endpoint";
 
-// errno of a plain connection to the socket: ZMQ itself connects in the background and keeps it to itself.
+// The errno of a plain connection to the socket. ZMQ connects in the background and does not report it.
 int connect_error(std::string_view path) {
     sockaddr_un address{};
     address.sun_family = AF_UNIX;
     if (path.empty() || path.size() >= sizeof(address.sun_path)) return ENAMETOOLONG;
     std::copy(path.begin(), path.end(), address.sun_path);
     auto length = static_cast<socklen_t>(sizeof(address));
-    if (path.front() == '@') {  // ZMQ's way to write Linux's abstract names
+    if (path.front() == '@') {  // how ZMQ writes Linux's abstract names
         address.sun_path[0] = '\0';
         length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + path.size());
     }
@@ -67,7 +67,7 @@ shm::Error endpoint_silent(const std::string& endpoint, long waited_ms) {
         case ECONNREFUSED:
             return {Errc::not_found, "nobody listened at " + endpoint + waited + kHowToStart};
         case ENAMETOOLONG:
-            return {Errc::bad_argument, endpoint + " is no usable path of a socket: it has 1 to " +
+            return {Errc::bad_argument, endpoint + " is not a usable socket path: it has 1 to " +
                                             std::to_string(sizeof(sockaddr_un::sun_path) - 1) + " bytes"};
         default:
             break;

@@ -1,4 +1,4 @@
-// Why an endpoint does not answer, and what to do about it.
+// Errors for an endpoint that does not answer: the reason and the remedy.
 #pragma once
 
 #include <optional>
@@ -8,9 +8,9 @@
 
 namespace croupier::client {
 
-// Known before anything is sent, and not cured by waiting: the socket's permissions.
+// The socket's permissions, which can be checked before sending and do not change by waiting.
 std::optional<shm::Error> endpoint_forbidden(const std::string& endpoint);
-// After a request to it has found no answer for `waited_ms`.
+// The error for a request that had no answer for `waited_ms`.
 shm::Error endpoint_silent(const std::string& endpoint, long waited_ms);
 
 }  // namespace croupier::client

@@ -7,7 +7,6 @@ Config default_config(const proto::DefaultPaths& paths) {
     config.run_dir = paths.run_dir;
     config.shm.dir = paths.shm_dir;
     config.control.endpoint = paths.control_endpoint();
-    config.decisions.endpoint = paths.decisions_endpoint();
     return config;
 }
 

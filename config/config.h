@@ -85,12 +85,6 @@ struct Control {
     bool operator==(const Control&) const = default;
 };
 
-struct Decisions {
-    std::string endpoint = proto::DefaultPaths().decisions_endpoint();
-    std::uint32_t high_water_mark = 10000;
-    bool operator==(const Decisions&) const = default;
-};
-
 struct Metrics {
     std::string listen = "127.0.0.1:9464";  // host:port, or off
     std::vector<std::string> hosts;         // that it answers to besides addresses and its own names
@@ -113,7 +107,6 @@ struct Config {
     Sessions sessions;
     HotSet hot_set;
     Control control;
-    Decisions decisions;
     Metrics metrics;
     Log log;
     bool operator==(const Config&) const = default;

@@ -11,12 +11,12 @@ constexpr const char* secret_key = "control.curve.secret_key_file";
 constexpr const char* authorized_keys = "control.curve.authorized_keys_file";
 
 // TCP is open to everyone who can route to the host, and CURVE is the only authentication.
-void require_curve(const Config& config, const std::string& key, const std::string& endpoint,
-                   std::vector<Conflict>& conflicts) {
+void require_curve(const Config& config, std::vector<Conflict>& conflicts) {
+    const std::string& endpoint = config.control.endpoint;
     const Curve& curve = config.control.curve;
     const bool authenticated = !curve.secret_key_file.empty() && !curve.authorized_keys_file.empty();
     if (!is_tcp(endpoint) || authenticated) return;
-    conflicts.push_back({{key, secret_key, authorized_keys},
+    conflicts.push_back({{"control.endpoint", secret_key, authorized_keys},
                          quoted(endpoint) + " is a TCP endpoint, which needs both " + secret_key + " and " +
                              authorized_keys + "; set them, or use an ipc:// endpoint"});
 }
@@ -38,20 +38,14 @@ std::vector<Conflict> find_conflicts(const Config& config) {
                              std::to_string(config.hot_set.least) + " is more than hot_set.most, which is " +
                                  std::to_string(config.hot_set.most) + "; it may be at most that"});
     }
-    if (config.control.endpoint == config.decisions.endpoint) {
-        conflicts.push_back({{"decisions.endpoint", "control.endpoint"},
-                             quoted(config.decisions.endpoint) +
-                                 " is control.endpoint too; the two need different endpoints"});
-    }
     if (config.metrics.explain && config.metrics.listen == "off") {
         conflicts.push_back({{"metrics.explain", "metrics.listen"},
                              "is true, and metrics.listen is off; /explain needs an address to be asked at"});
     }
-    require_curve(config, "control.endpoint", config.control.endpoint, conflicts);
-    require_curve(config, "decisions.endpoint", config.decisions.endpoint, conflicts);
+    require_curve(config, conflicts);
     const Curve& curve = config.control.curve;
     if (curve.secret_key_file.empty() != curve.authorized_keys_file.empty() &&
-        !is_tcp(config.control.endpoint) && !is_tcp(config.decisions.endpoint)) {
+        !is_tcp(config.control.endpoint)) {
         const bool secret_missing = curve.secret_key_file.empty();
         conflicts.push_back(
             {{secret_missing ? authorized_keys : secret_key, secret_missing ? secret_key : authorized_keys},

@@ -181,15 +181,15 @@ std::vector<Key> hot_set_keys() {
 std::vector<Key> message_keys() {
     return {
         key("control.endpoint", endpoint(), restart,
-            "ZMQ endpoint for control messages. TCP needs both keys of control.curve.", &Config::control,
-            &Control::endpoint),
+            "ZMQ endpoint for control messages and streamed decisions. TCP needs both keys of control.curve.",
+            &Config::control, &Control::endpoint),
         key("control.ipc_mode", file_mode(), restart, "Permissions of the sockets of ipc:// endpoints.",
             &Config::control, &Control::ipc_mode),
         key("control.max_message_bytes", byte_size(4 * kib, 256 * mib), restart,
             "Largest control message that is accepted.", &Config::control, &Control::max_message_bytes),
         key("control.connections_per_peer", whole_number(1, 65536), reload,
-            "Connections that one user (over TCP: one address) may have to the control and decision sockets "
-            "together; more are closed at once. At most half of what the limit of open files leaves for "
+            "Connections that one user (over TCP: one address) may have to the control socket; more are "
+            "closed at once. At most half of what the limit of open files leaves for "
             "connections, so that one user cannot keep others out.",
             &Config::control, &Control::connections_per_peer),
         key("control.curve.secret_key_file", optional_file(), restart,
@@ -198,12 +198,6 @@ std::vector<Key> message_keys() {
         key("control.curve.authorized_keys_file", optional_file(), restart,
             "File with the public keys of the clients that may connect, one a line; SIGHUP reads it again.",
             &Config::control, &Control::curve, &Curve::authorized_keys_file),
-        key("decisions.endpoint", endpoint(), restart,
-            "ZMQ endpoint on which decisions are streamed. TCP needs both keys of control.curve.",
-            &Config::decisions, &Decisions::endpoint),
-        key("decisions.high_water_mark", whole_number(1, 1000000), restart,
-            "Messages queued for a slow reader of decisions before the ring's policy applies.",
-            &Config::decisions, &Decisions::high_water_mark),
     };
 }
 
@@ -266,8 +260,7 @@ const std::vector<Section>& sections() {
         {"sessions", "Limits of what engines may request. A refusal names the limit."},
         {"hot_set", "The hot set of `rng: shvs`, in sessions that have a hotness order (docs/hotsets.md)."},
         {"control", "The control socket."},
-        {"control.curve", "Encryption and authentication of the control and decision sockets (ZMQ CURVE)."},
-        {"decisions", "The stream of decisions."},
+        {"control.curve", "Encryption and authentication of the control socket (ZMQ CURVE)."},
         {"metrics", "Prometheus metrics and health checks."},
         {"log", "The log, written to standard error."},
     };

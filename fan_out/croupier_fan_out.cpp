@@ -35,7 +35,7 @@ std::span<const std::uint8_t> bytes_of(const void* begin, std::size_t size) {
     return {static_cast<const std::uint8_t*>(begin), size};
 }
 
-// The size in the first headers that are kept (tests/abi).
+// The sizes in the oldest headers that are kept (tests/abi).
 constexpr std::size_t kOptionsAtFirst = 64;
 constexpr std::size_t kChannelAtFirst = 32;
 
@@ -66,6 +66,10 @@ int channel_receive(void* context, uint32_t timeout_ms, const void** answer, siz
     uint32_t member = 0;
     return croupier_fan_out_receive_answer(static_cast<croupier_fan_out*>(context), timeout_ms, &member,
                                            answer, size, error);
+}
+
+int channel_descriptor(void* context) {
+    return static_cast<croupier_fan_out*>(context)->group->descriptor();
 }
 
 }  // namespace
@@ -143,6 +147,7 @@ int croupier_fan_out_channel(croupier_fan_out* fan_out, croupier_record_channel*
         ours.context = fan_out;
         ours.send = channel_send;
         ours.receive = channel_receive;
+        ours.descriptor = channel_descriptor;
         return done(shm::write_struct(ours, *channel, "croupier_record_channel", kChannelAtFirst));
     });
 }

@@ -55,7 +55,7 @@ shm::Result<std::optional<Answer>> FanOut::receive_answer(std::chrono::milliseco
 }
 
 shm::Result<std::optional<std::span<const std::uint8_t>>> FanOut::receive(
-    std::chrono::milliseconds /*timeout*/) {
+    std::chrono::milliseconds /*timeout*/, int /*wake*/) {
     return only("a member other than the root", "receive records");
 }
 

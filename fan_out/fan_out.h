@@ -1,4 +1,4 @@
-// Records from one process to all others of a group: byte strings, in order, none lost, none twice.
+// Sends byte strings (records) from one process to all others of a group, in order and each exactly once.
 #pragma once
 
 #include <chrono>
@@ -18,7 +18,7 @@ enum class Transport : std::uint32_t { zmq = 0, nccl = 1 };
 struct FanOutKeys {
     std::string own_public;
     std::string own_secret;
-    std::string peer_public;  // the root's; to the root: that of its members
+    std::string peer_public;  // the root's key; for the root, the key of its members
 };
 
 struct FanOutOptions {
@@ -29,7 +29,7 @@ struct FanOutOptions {
     std::uint32_t member = 0;   // 0: the root
     std::int32_t device = 0;    // of CUDA, with NCCL
     std::chrono::milliseconds join_timeout{5000};
-    std::uint32_t window = 64;  // records under way to the slowest member
+    std::uint32_t window = 64;  // records in flight to the slowest member
 };
 
 using Record = std::vector<std::uint8_t>;
@@ -39,23 +39,27 @@ struct Answer {
     Record bytes;
 };
 
-// Used by one thread at a time. After an error the group is over: every later call gives the same error.
+// One thread at a time may use it. An error ends the group: every later call returns the same error.
 class FanOut {
   public:
     virtual ~FanOut() = default;
 
-    // The root's. False: busy, a member has not received what is under way; nothing was sent.
+    // For the root. False: a member has not received the records in flight, so nothing was sent.
     virtual shm::Result<bool> send(std::span<const std::uint8_t> record);
     virtual shm::Result<std::optional<Answer>> receive_answer(std::chrono::milliseconds timeout);
+    // Readable when an answer may have come. send() may reset it, so call receive_answer() until it returns
+    // nothing, then poll.
+    virtual int descriptor() const { return -1; }
 
-    // Of the other members; the record stays until the next call, aligned for every type.
+    // For the other members. The record stays valid until the next call and is aligned for every type.
+    // Returns nothing as soon as the descriptor `wake` is readable (-1: none).
     virtual shm::Result<std::optional<std::span<const std::uint8_t>>> receive(
-        std::chrono::milliseconds timeout);
-    // False: busy, the root does not read its answers.
+        std::chrono::milliseconds timeout, int wake = -1);
+    // False: the root does not read its answers, so nothing was sent.
     virtual shm::Result<bool> answer(std::span<const std::uint8_t> bytes);
 };
 
-// Returns when all members are there; timed_out, and who is missing, when they are not in time.
+// Returns when all members have joined. The error timed_out names the members that did not join in time.
 shm::Result<std::unique_ptr<FanOut>> open_fan_out(const FanOutOptions& options);
 
 }  // namespace croupier::fan_out

@@ -10,8 +10,8 @@ namespace {
 
 using std::chrono::steady_clock;
 
-// NCCL launches a broadcast by a thread of its own, which takes tens of microseconds. What takes longer is
-// for the caller to wait for.
+// NCCL launches a broadcast from its own thread, which takes tens of microseconds. The caller waits for
+// anything that takes longer.
 constexpr std::chrono::milliseconds kLaunch{1};
 
 template <typename Condition>
@@ -60,17 +60,17 @@ shm::Result<bool> NcclBroadcast::begin(const ncclUniqueId& id, std::uint32_t ran
         CROUPIER_TRY(make_places());
     }
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-    // A member that never comes must not hold us in a call for ever.
+    // A member that never joins must not block this call for ever.
     config.blocking = 0;
-    // One block: the worker's own kernels keep the other multiprocessors.
+    // One block leaves the other multiprocessors to the worker's own kernels.
     config.minCTAs = 1;
     config.maxCTAs = 1;
     return nccl_->done(nccl_->init_rank(&comm_, static_cast<int>(ranks), id, static_cast<int>(rank), &config),
                        "NCCL cannot begin a group of " + std::to_string(ranks));
 }
 
-// A first broadcast makes the connections, for which all ranks are needed: a later one, sent while a member
-// does not receive, must not wait for them.
+// The first broadcast makes the connections, which needs all ranks. A later one must not wait for them while
+// a member does not receive.
 shm::Result<bool> NcclBroadcast::meet(std::uint32_t rank, std::chrono::milliseconds timeout,
                                       const PeersAlive& peers_alive) {
     const gpu_writer::DeviceScope scope(device_);
@@ -85,7 +85,7 @@ shm::Result<bool> NcclBroadcast::meet(std::uint32_t rank, std::chrono::milliseco
 
 NcclBroadcast::~NcclBroadcast() {
     const gpu_writer::DeviceScope scope(device_);
-    // Also of a group that is well: it waits for nobody, and what was finished stays so.
+    // Also used for a sound group: it waits for no rank, and finished broadcasts stay finished.
     if (comm_ != nullptr) (void)nccl_->abort(comm_);
     if (stream_ != nullptr) (void)cudaStreamSynchronize(stream_.get());
 }
@@ -175,7 +175,7 @@ shm::Result<bool> NcclBroadcast::finished() {
     auto well = settled();
     if (!well || !well.value()) return well;
     if (copy_owed_) {
-        // Not sooner: until NCCL has settled, its broadcast may not be on the stream yet.
+        // Not earlier: until NCCL has settled, its broadcast may not be on the stream yet.
         copy_owed_ = false;
         auto copied = gpu_writer::cuda_done(cudaMemcpyAsync(large_.staging.get(), large_.memory.get(), size_,
                                                             cudaMemcpyDeviceToHost, stream_.get()),

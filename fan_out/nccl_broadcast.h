@@ -1,4 +1,4 @@
-// One communicator, its stream and its buffers: broadcasts bytes from rank 0, in order.
+// Broadcasts bytes from rank 0, in order: one NCCL communicator with its stream and buffers.
 #pragma once
 
 #include <array>
@@ -15,29 +15,30 @@ namespace croupier::fan_out {
 
 class NcclBroadcast {
   public:
-    // Asked between two looks at what another rank has yet to do: an error ends the wait.
+    // Called repeatedly while another rank is awaited. An error ends the wait.
     using PeersAlive = std::function<shm::Result<bool>()>;
 
-    // With every rank of the group, which meet by `id`.
+    // Joins the communicator `id` together with every other rank.
     static shm::Result<std::unique_ptr<NcclBroadcast>> join(const ncclUniqueId& id, std::uint32_t ranks,
                                                             std::uint32_t rank, int device,
                                                             std::chrono::milliseconds timeout,
                                                             const PeersAlive& peers_alive);
     NcclBroadcast(const NcclBroadcast&) = delete;
     NcclBroadcast& operator=(const NcclBroadcast&) = delete;
-    // Ends what is under way.
+    // Aborts the broadcasts in flight.
     ~NcclBroadcast();
 
     static shm::Result<ncclUniqueId> fresh_id(int device);
 
-    // Rank 0's: whether there is a place for so many bytes behind those that are under way.
+    // Rank 0: whether there is room for so many bytes beside those in flight.
     shm::Result<bool> may_send(std::size_t bytes);
-    // Begins to send; only where may_send() says so.
+    // Begins to send. may_send() must have returned true.
     shm::Result<bool> send(std::span<const std::uint8_t> bytes);
-    // Another rank's, one at a time: begins to receive so many; they are there when finished() says so.
+    // Another rank, one record at a time: begins to receive so many bytes. finished() tells when they are
+    // there.
     shm::Result<bool> receive(std::size_t bytes);
     std::span<const std::uint8_t> received() const { return {large_.staging.get(), size_}; }
-    // Of all that was begun.
+    // Whether everything that was begun is finished.
     shm::Result<bool> finished();
 
   private:
@@ -62,17 +63,17 @@ class NcclBroadcast {
     int device_;
     ncclComm_t comm_ = nullptr;
     gpu_writer::Stream stream_;
-    // Records of usual sizes, taken in turn: many are under way at once.
+    // Buffers for records of the usual sizes, used in turn, so that many can be in flight.
     std::array<Place, kPlaces> places_;
     std::size_t next_place_ = 0;
-    // Its broadcast may not be on the stream yet: what marks its end is, once NCCL has settled.
+    // The broadcast may not be on the stream yet. Its end event is, once NCCL has settled.
     Place* unmarked_ = nullptr;
-    // Others, and what is received. It grows only while nothing is under way: to free memory waits for the
-    // GPU.
+    // The buffer for larger records and for receiving. It grows only while nothing is in flight, because
+    // freeing memory waits for the GPU.
     Place large_;
-    std::size_t room_ = 0;    // of the large one
-    std::size_t size_ = 0;    // of the last that was received
-    bool copy_owed_ = false;  // what is received is not on its way from the GPU yet
+    std::size_t room_ = 0;    // of the large buffer
+    std::size_t size_ = 0;    // of the last received record
+    bool copy_owed_ = false;  // the copy of the received record from the GPU has not begun
 };
 
 }  // namespace croupier::fan_out

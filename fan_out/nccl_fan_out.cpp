@@ -19,20 +19,20 @@ using shm::Errc;
 using std::chrono::milliseconds;
 using Clock = std::chrono::steady_clock;
 
-// Meeting takes NCCL seconds, whoever is there already.
+// NCCL takes seconds to connect, even if all ranks are there.
 constexpr milliseconds kMeetTimeout{60000};
-// Between two looks at the connection while a broadcast is under way.
+// The interval between two checks of the connection during a broadcast.
 constexpr milliseconds kLook{5};
-// For members to receive what was sent before the root leaves.
+// The time that members have to receive the last records before the root leaves.
 constexpr milliseconds kLinger{1000};
 
 std::span<const std::uint8_t> bytes_of(const ncclUniqueId& id) {
     return {reinterpret_cast<const std::uint8_t*>(id.internal), sizeof(id.internal)};
 }
 
-// Both ends: a ZMQ group beside the communicator tells who is there, what comes, and the answers. A member's
-// GPU works for a record only when one has been announced: a kernel that waited for the next would keep a
-// multiprocessor busy, and take turns with the worker's own where that is another process.
+// The common part of both ends. A ZMQ group beside the communicator carries joins, announcements of records,
+// and answers. A member starts a kernel only for an announced record: a kernel that waited for the next one
+// would keep a multiprocessor busy, and would share the GPU in time slices with a worker in another process.
 class NcclEnd : public FanOut {
   public:
     NcclEnd(const FanOutOptions& options, std::unique_ptr<FanOut> control)
@@ -46,12 +46,12 @@ class NcclEnd : public FanOut {
         gpus_ = std::move(joined).value();
         return true;
     }
-    // Takes in what has come, and fails when a peer is gone.
+    // Reads the messages that have come, and fails if a peer is gone.
     virtual shm::Result<bool> look_at_control() = 0;
 
     shm::Error fail_for_good(const shm::Error& error) {
         failed_ = error;
-        // Whatever it waits for does not come any more.
+        // The broadcasts that it waits for never come.
         gpus_.reset();
         return error;
     }
@@ -71,15 +71,16 @@ class NcclRoot final : public NcclEnd {
     shm::Result<bool> begin();
     shm::Result<bool> send(std::span<const std::uint8_t> record) override;
     shm::Result<std::optional<Answer>> receive_answer(milliseconds timeout) override;
+    int descriptor() const override { return control_->descriptor(); }
 
   private:
-    // All of it: each record brings a receipt from each member.
+    // Reads all messages: each record brings a receipt from each member.
     shm::Result<bool> look_at_control() override {
         auto heard = hear(milliseconds::zero());
         while (heard && heard.value()) heard = hear(milliseconds::zero());
         return heard;
     }
-    // False: nothing came.
+    // False: no message came.
     shm::Result<bool> hear(milliseconds timeout);
     std::uint64_t received_by_all() const {
         return *std::min_element(received_.begin() + 1, received_.end());
@@ -92,7 +93,7 @@ class NcclRoot final : public NcclEnd {
 };
 
 NcclRoot::~NcclRoot() {
-    // A communicator that goes takes what it has not delivered with it.
+    // Destroying the communicator drops the records that it has not delivered.
     const auto deadline = Clock::now() + kLinger;
     while (!failed_ && received_by_all() < sent_ && Clock::now() < deadline) {
         if (!hear(kLook)) return;
@@ -175,7 +176,8 @@ class NcclMember final : public NcclEnd {
     using NcclEnd::NcclEnd;
 
     shm::Result<bool> begin();
-    shm::Result<std::optional<std::span<const std::uint8_t>>> receive(milliseconds timeout) override;
+    shm::Result<std::optional<std::span<const std::uint8_t>>> receive(milliseconds timeout,
+                                                                      int wake) override;
     shm::Result<bool> answer(std::span<const std::uint8_t> bytes) override {
         if (failed_) return *failed_;
         return send_receipt({received_, 1}, bytes);
@@ -183,9 +185,9 @@ class NcclMember final : public NcclEnd {
 
   private:
     shm::Result<bool> send_receipt(const FanOutReceipt& receipt, std::span<const std::uint8_t> answer);
-    shm::Result<bool> look_at_control() override { return hear(milliseconds::zero()); }
-    shm::Result<bool> hear(milliseconds timeout);
-    shm::Result<bool> begin_next(Clock::time_point deadline);
+    shm::Result<bool> look_at_control() override { return hear(milliseconds::zero(), -1); }
+    shm::Result<bool> hear(milliseconds timeout, int wake);
+    shm::Result<bool> begin_next(Clock::time_point deadline, int wake);
     shm::Result<bool> await_broadcast(Clock::time_point deadline);
 
     std::deque<FanOutAnnouncement> announced_;
@@ -202,7 +204,7 @@ shm::Result<bool> NcclMember::send_receipt(const FanOutReceipt& receipt,
 }
 
 shm::Result<bool> NcclMember::begin() {
-    // The root begins to use its GPU when all are there, which may take longer than a join.
+    // The root starts NCCL when all members have joined, which may take longer than one join.
     CROUPIER_TRY_VALUE(first, control_->receive(kMeetTimeout));
     ncclUniqueId id{};
     if (!first || first->size() != sizeof(id.internal)) {
@@ -213,8 +215,8 @@ shm::Result<bool> NcclMember::begin() {
     return meet(id);
 }
 
-shm::Result<bool> NcclMember::hear(milliseconds timeout) {
-    CROUPIER_TRY_VALUE(record, control_->receive(timeout));
+shm::Result<bool> NcclMember::hear(milliseconds timeout, int wake) {
+    CROUPIER_TRY_VALUE(record, control_->receive(timeout, wake));
     if (!record) return true;
     FanOutAnnouncement announcement;
     if (record->size() != sizeof(announcement)) {
@@ -232,10 +234,10 @@ shm::Result<bool> NcclMember::hear(milliseconds timeout) {
     return true;
 }
 
-shm::Result<bool> NcclMember::begin_next(Clock::time_point deadline) {
+shm::Result<bool> NcclMember::begin_next(Clock::time_point deadline, int wake) {
     if (announced_.empty()) {
         const auto left = std::chrono::ceil<milliseconds>(deadline - Clock::now());
-        CROUPIER_TRY(hear(std::max(left, milliseconds::zero())));
+        CROUPIER_TRY(hear(std::max(left, milliseconds::zero()), wake));
     }
     if (announced_.empty()) return false;
     under_way_ = announced_.front();
@@ -259,12 +261,13 @@ shm::Result<bool> NcclMember::await_broadcast(Clock::time_point deadline) {
     }
 }
 
-shm::Result<std::optional<std::span<const std::uint8_t>>> NcclMember::receive(milliseconds timeout) {
+shm::Result<std::optional<std::span<const std::uint8_t>>> NcclMember::receive(milliseconds timeout,
+                                                                              int wake) {
     std::optional<std::span<const std::uint8_t>> record;
     if (failed_) return *failed_;
     const auto deadline = Clock::now() + timeout;
     if (!under_way_) {
-        auto begun = begin_next(deadline);
+        auto begun = begin_next(deadline, wake);
         if (!begun) return fail_for_good(begun.error());
         if (!begun.value()) return record;
     }
@@ -279,7 +282,7 @@ shm::Result<std::optional<std::span<const std::uint8_t>>> NcclMember::receive(mi
     }
     under_way_.reset();
     ++received_;
-    // One that finds no room is made up for by the next: receipts count.
+    // If a receipt finds no room, the next one replaces it, because receipts carry a count.
     if (auto told = send_receipt({received_, 0}, {}); !told) return fail_for_good(told.error());
     return record;
 }
@@ -293,7 +296,7 @@ shm::Result<std::unique_ptr<FanOut>> begun(std::unique_ptr<End> end) {
 }  // namespace
 
 shm::Result<std::unique_ptr<FanOut>> open_nccl_fan_out(const FanOutOptions& options) {
-    // Before anybody is met, who would then wait for a member without NCCL.
+    // Checked before joining: the others would wait for a member without NCCL.
     CROUPIER_TRY(NcclLibrary::load());
     CROUPIER_TRY_VALUE(control, open_zmq_fan_out(options));
     if (options.member == 0) return begun(std::make_unique<NcclRoot>(options, std::move(control)));

@@ -5,7 +5,7 @@
 
 namespace croupier::fan_out {
 
-// Without NCCL in this build or on this host: refused, with a text that says so.
+// Fails with a message if this build or this host has no NCCL.
 shm::Result<std::unique_ptr<FanOut>> open_nccl_fan_out(const FanOutOptions& options);
 
 }  // namespace croupier::fan_out

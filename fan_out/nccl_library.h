@@ -1,4 +1,4 @@
-// NCCL, found when it is needed: a bundle runs on hosts that have none.
+// Loads NCCL when it is needed, so that a bundle also runs on hosts without it.
 #pragma once
 
 #include <nccl.h>
@@ -17,7 +17,7 @@ struct NcclLibrary {
     decltype(&ncclBroadcast) broadcast = nullptr;
     decltype(&ncclGetErrorString) error_string = nullptr;
 
-    // Loaded once a process, and kept.
+    // Loads it once in a process.
     static shm::Result<const NcclLibrary*> load();
 
     shm::Result<bool> done(ncclResult_t status, const std::string& what) const;

@@ -16,9 +16,10 @@ using event_log::Event;
 using shm::Errc;
 using std::chrono::milliseconds;
 
-// How late a stop, a dead daemon or a closed session is seen; a record is seen at once.
+// The longest delay until the relay sees a stop, a dead daemon or a closed session. A record or a decided
+// step ends the wait at once.
 constexpr milliseconds kLook{20};
-// A place that an earlier relay has left is free again when the root has noticed.
+// An earlier relay's place is free when the root has noticed that it left.
 constexpr milliseconds kBeforeAnotherTry{200};
 
 bool worth_another_try(Errc code) {
@@ -131,13 +132,13 @@ std::string Relay::serve(FanOut& group, client::RingRelay& ring, const std::atom
         auto record = group.receive(milliseconds::zero());
         if (record && !record.value()) {
             counts_.caught_up_at_ns.store(shm::monotonic_ns(), std::memory_order_relaxed);
-            record = group.receive(answers.empty() ? kLook : milliseconds(1));
+            record = group.receive(answers.empty() ? kLook : milliseconds(1), ring.descriptor());
         }
         if (!record) return record.error().message;
         if (record.value()) {
             if (auto answer = apply(ring, *record.value())) answers.push_back(std::move(*answer));
         }
-        if (auto news = ring.news()) answers.push_back(std::move(*news));
+        while (auto news = ring.news()) answers.push_back(std::move(*news));
         note(ring);
         while (!answers.empty()) {
             const auto sent = group.answer(answers.front());

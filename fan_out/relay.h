@@ -1,4 +1,4 @@
-// The loop of `croupier relay`: from one group to the next, until it is told to stop.
+// The loop of `croupier relay`: it joins one group after the other until it is told to stop.
 #pragma once
 
 #include <atomic>
@@ -11,18 +11,18 @@
 
 namespace croupier::fan_out {
 
-// Written by the loop, read by whoever measures it.
+// The loop writes these counts, and the metrics read them.
 struct RelayCounts {
     std::atomic<std::uint64_t> groups{0};       // joined
-    std::atomic<std::uint64_t> groups_lost{0};  // ended by an error, mostly a scheduler's death
+    std::atomic<std::uint64_t> groups_lost{0};  // ended by an error, usually a scheduler's death
     std::atomic<std::uint64_t> joins_refused{0};
     std::atomic<std::uint64_t> attachments{0};
     std::atomic<std::uint64_t> records{0};
     std::atomic<std::uint64_t> record_bytes{0};
     std::atomic<std::uint64_t> records_refused{0};
     std::atomic<std::uint64_t> answers{0};
-    std::atomic<std::uint64_t> apply_ns{0};         // in which records were carried out
-    std::atomic<std::uint64_t> caught_up_at_ns{0};  // when no record waited last; CLOCK_MONOTONIC
+    std::atomic<std::uint64_t> apply_ns{0};         // time spent on applying records
+    std::atomic<std::uint64_t> caught_up_at_ns{0};  // the last time when no record waited; CLOCK_MONOTONIC
     std::atomic<std::uint64_t> answers_waiting{0};
     std::atomic<std::uint64_t> steps_in_flight{0};
     std::atomic<bool> joined{false};
@@ -30,9 +30,9 @@ struct RelayCounts {
 };
 
 struct RelayObserver {
-    // Whenever what it does changes, in words. From the first time on its options are known to be sound.
+    // Called when the relay's status changes. The first call also means that its options are valid.
     std::function<void(const std::string& status)> on_status;
-    // At every look, once a second at least, while it joins or serves.
+    // Called in each iteration, at least once a second, while it joins or serves.
     std::function<void()> on_look;
 };
 
@@ -44,17 +44,17 @@ class Relay {
           instance_(std::move(instance)),
           observer_(std::move(observer)) {}
 
-    // Throws std::runtime_error when it can serve nobody: an option is wrong, NCCL is absent.
+    // Throws std::runtime_error if it can serve no scheduler: an option is wrong, or NCCL is absent.
     void run(const std::atomic<bool>& stop);
 
     const RelayCounts& counts() const { return counts_; }
 
   private:
-    // As long as this scheduler lives; says why it ended.
+    // Serves until the scheduler is gone or `stop` is set. Returns the reason, or nothing after `stop`.
     std::string serve(FanOut& group, client::RingRelay& ring, const std::atomic<bool>& stop);
     void serve_group(FanOut& group, const std::atomic<bool>& stop);
     std::optional<client::AnswerBytes> apply(client::RingRelay& ring, std::span<const std::uint8_t> record);
-    // Into the log and the counts.
+    // Writes the relay's news to the log and the counts.
     void note(client::RingRelay& ring);
     void say_waiting(const std::string& refusal);
 
@@ -63,7 +63,7 @@ class Relay {
     std::string instance_;
     RelayObserver observer_;
     RelayCounts counts_;
-    std::string said_;  // of a wait that goes on, once
+    std::string said_;  // the last status of a wait, which is logged once
 };
 
 }  // namespace croupier::fan_out

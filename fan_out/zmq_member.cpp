@@ -22,7 +22,7 @@ constexpr int kReconnectMs = 20;
 constexpr int kReconnectMaxMs = 200;
 constexpr const char* kMonitor = "inproc://croupier.fan-out.connection";
 
-// What libzmq's own thread says of the connection.
+// The state of the connection, as libzmq's own thread reports it.
 class Connection {
   public:
     Connection(zmq::context_t& context, zmq::socket_t& socket) : events_(context, zmq::socket_type::pair) {
@@ -48,19 +48,20 @@ class Connection {
   private:
     zmq::socket_t events_;
     bool up_ = false;
-    std::uint32_t made_ = 0;  // how often
+    std::uint32_t made_ = 0;  // number of connections so far
 };
 
 class ZmqMember final : public FanOut {
   public:
     explicit ZmqMember(const FanOutOptions& options) : options_(options) {}
     ~ZmqMember() override {
-        // Before its reader goes: libzmq writes events to nobody else.
+        // Ends before its reader is destroyed: libzmq writes events to no other socket.
         if (socket_) zmq_socket_monitor(socket_.handle(), nullptr, 0);
     }
 
     shm::Result<bool> begin();
-    shm::Result<std::optional<std::span<const std::uint8_t>>> receive(milliseconds timeout) override;
+    shm::Result<std::optional<std::span<const std::uint8_t>>> receive(milliseconds timeout,
+                                                                      int wake) override;
     shm::Result<bool> answer(std::span<const std::uint8_t> bytes) override;
 
   private:
@@ -68,7 +69,7 @@ class ZmqMember final : public FanOut {
     shm::Result<bool> join();
     void greet_root();
     bool lost() const { return !connection_->up() || connection_->made() != joined_as_; }
-    // Into bytes_ and frame_; false when there is none.
+    // Reads a frame into bytes_ and frame_. False: none has come.
     shm::Result<bool> next_frame();
     shm::Result<bool> accept_record();
     bool send_frame(FanOutKind kind, std::uint64_t number, std::span<const std::uint8_t> payload);
@@ -78,7 +79,7 @@ class ZmqMember final : public FanOut {
     zmq::context_t context_;  // before every socket in it, so that it is destroyed after them
     zmq::socket_t socket_;
     std::optional<Connection> connection_;
-    std::uint32_t joined_as_ = 0;  // the connection over which we joined: over another, nobody knows us
+    std::uint32_t joined_as_ = 0;  // the connection over which this member joined; another one has not joined
     zmq::message_t bytes_;
     proto::FanOutFrame frame_;
     Record record_;
@@ -102,9 +103,9 @@ shm::Result<bool> ZmqMember::begin() {
     socket_ = std::move(socket);
     socket_.set(zmq::sockopt::reconnect_ivl, kReconnectMs);
     socket_.set(zmq::sockopt::reconnect_ivl_max, kReconnectMaxMs);
-    // What was meant for one root must not wait in a queue for the next.
+    // A message for one root must not wait in a queue for the next root.
     socket_.set(zmq::sockopt::immediate, true);
-    // The root's window bounds what comes in.
+    // The root's window bounds the incoming records.
     socket_.set(zmq::sockopt::rcvhwm, 0);
     connection_.emplace(context_, socket_);
     try {
@@ -140,7 +141,7 @@ shm::Result<bool> ZmqMember::next_frame() {
     return true;
 }
 
-// The root is greeted once a connection, whichever process it is by then.
+// Each new connection needs its own hello, because the root may be another process.
 void ZmqMember::greet_root() {
     connection_->look();
     if (!connection_->up() || connection_->made() == joined_as_) return;
@@ -188,19 +189,19 @@ shm::Result<bool> ZmqMember::accept_record() {
     return true;
 }
 
-shm::Result<std::optional<std::span<const std::uint8_t>>> ZmqMember::receive(milliseconds timeout) {
+shm::Result<std::optional<std::span<const std::uint8_t>>> ZmqMember::receive(milliseconds timeout, int wake) {
     std::optional<std::span<const std::uint8_t>> record;
     if (failed_) return *failed_;
     const auto deadline = Clock::now() + timeout;
     while (true) {
-        // Looked at before the socket: what a root sent and then died is read to its end.
+        // Read before the socket, so that all messages of a root that died are received.
         connection_->look();
         const bool gone = lost();
         CROUPIER_TRY_VALUE(next, next_frame());
         if (next) {
             CROUPIER_TRY_VALUE(accepted, accept_record());
             if (!accepted) continue;
-            // Copied: a frame may lie unaligned in ZMQ's receive buffer, what is in it may need better.
+            // Copied, because a frame may be unaligned in ZMQ's receive buffer.
             record_.assign(frame_.payload.begin(), frame_.payload.end());
             record = record_;
             return record;
@@ -211,16 +212,16 @@ shm::Result<std::optional<std::span<const std::uint8_t>>> ZmqMember::receive(mil
         }
         const auto left = time_left(deadline);
         if (left == milliseconds::zero()) return record;
-        (void)wait_for_either(socket_, connection_->events(), left);
+        if (wait_for_either(socket_, connection_->events(), left, wake).wake) return record;
     }
 }
 
 shm::Result<bool> ZmqMember::answer(std::span<const std::uint8_t> bytes) {
     if (failed_) return *failed_;
-    if (bytes.size() > proto::kMaxRecordBytes) {
+    if (bytes.size() > proto::kMaxAnswerBytes) {
         return shm::fail(Errc::bad_argument, "the answer has " + std::to_string(bytes.size()) +
                                                  " bytes, allowed is 0 to " +
-                                                 std::to_string(proto::kMaxRecordBytes));
+                                                 std::to_string(proto::kMaxAnswerBytes));
     }
     connection_->look();
     if (lost()) return fail_for_good(Errc::peer_gone, "the root closed the connection or died");

@@ -18,11 +18,11 @@ using proto::FanOutKind;
 using shm::Errc;
 using std::chrono::milliseconds;
 
-// How soon a dead member is noticed by a root that only waits for answers.
+// A root that only waits for answers checks its members this often.
 constexpr milliseconds kBeat{100};
-// Beside the window, so that a few records with all their grammar masks do not pile up to gigabytes.
+// A bound beside the window, so that records with many grammar masks do not add up to gigabytes.
 constexpr std::uint64_t kMostBytesUnderWay = 2 * proto::kMaxRecordBytes;
-// Answers that nobody has asked for; beyond, the socket is left alone, and send() turns busy.
+// The most unread answers. Beyond them the root does not read the socket, and send() becomes busy.
 constexpr std::size_t kMostAnswers = 4096;
 
 std::uint64_t fresh_session() {
@@ -44,6 +44,7 @@ class ZmqRoot final : public FanOut {
     shm::Result<bool> begin();
     shm::Result<bool> send(std::span<const std::uint8_t> record) override;
     shm::Result<std::optional<Answer>> receive_answer(milliseconds timeout) override;
+    int descriptor() const override { return static_cast<int>(socket_.get(zmq::sockopt::fd)); }
 
   private:
     shm::Result<bool> await_members();
@@ -70,7 +71,7 @@ class ZmqRoot final : public FanOut {
     std::vector<Member> members_;  // [0] is the root itself
     std::string last_refused_;
     std::uint64_t sent_ = 0;
-    std::deque<std::uint64_t> sizes_under_way_;  // of the last records, up to the last one sent
+    std::deque<std::uint64_t> sizes_under_way_;  // of the records in flight, the newest last
     std::uint64_t bytes_under_way_ = 0;
     std::deque<Answer> answers_;
     Clock::time_point last_sent_;
@@ -85,9 +86,9 @@ shm::Error ZmqRoot::fail_for_good(std::string why) {
 shm::Result<bool> ZmqRoot::begin() {
     CROUPIER_TRY_VALUE(socket, make_fan_out_socket(context_, zmq::socket_type::router, options_));
     socket_ = std::move(socket);
-    // Else a message to a member that is gone would vanish in silence.
+    // Without it, libzmq silently drops a message to a member that is gone.
     socket_.set(zmq::sockopt::router_mandatory, true);
-    // The window bounds the queue: a second bound could refuse a record after some members have it.
+    // The window bounds the queue. A second bound could refuse a record that some members already have.
     socket_.set(zmq::sockopt::sndhwm, 0);
     try {
         socket_.bind(options_.endpoint);
@@ -128,7 +129,7 @@ shm::Result<bool> ZmqRoot::await_members() {
             if (left == milliseconds::zero()) return shm::fail(Errc::timed_out, missing());
             take_in(left);
         }
-        // One that joined may be gone by now: its place is free again, and the others have not begun.
+        // A member that joined may be gone by now. Its place is free again, because the group has not begun.
         bool all = true;
         for (std::size_t i = 1; i < members_.size(); ++i) {
             if (send_frame(members_[i].identity, FanOutKind::beat, 0, {})) continue;
@@ -139,7 +140,7 @@ shm::Result<bool> ZmqRoot::await_members() {
     }
 }
 
-// Members share one key. Without CURVE, on ipc, nobody asks.
+// Members share one key. Connections over ipc, without CURVE, send no request.
 void ZmqRoot::answer_door() {
     const auto request = door_.receive(zmq::recv_flags::dontwait);
     if (!request) return;
@@ -248,7 +249,7 @@ shm::Result<bool> ZmqRoot::send(std::span<const std::uint8_t> record) {
     }
     take_in(milliseconds::zero());
     if (busy()) {
-        // A member that is gone never receives: told as such, not as busy for ever.
+        // A member that is gone never receives, so this fails instead of being busy for ever.
         CROUPIER_TRY(beat_when_due());
         return false;
     }

@@ -9,11 +9,11 @@
 namespace croupier::fan_out {
 namespace {
 
-// A process that dies closes its connection, which is noticed at once. A host that vanishes does not: its
-// silence is noticed after this long, by libzmq's own thread, whatever the caller is doing.
+// A process that dies closes its connection, which its peer sees at once. A host that vanishes does not:
+// libzmq's own thread notices its silence after this long, whatever the caller is doing.
 constexpr int kHeartbeatMs = 1000;
 constexpr int kSilenceMs = 3000;
-// What was sent just before the group is left still goes out, unless its reader is gone.
+// Messages that were sent just before a member leaves still go out, unless their reader is gone.
 constexpr int kLingerMs = 1000;
 
 shm::Result<bool> use_curve(zmq::socket_t& socket, zmq::socket_type type, const FanOutOptions& options) {
@@ -39,23 +39,26 @@ shm::Result<zmq::socket_t> make_fan_out_socket(zmq::context_t& context, zmq::soc
     socket.set(zmq::sockopt::heartbeat_ivl, kHeartbeatMs);
     socket.set(zmq::sockopt::heartbeat_timeout, kSilenceMs);
     socket.set(zmq::sockopt::maxmsgsize,
-               static_cast<std::int64_t>(sizeof(proto::FanOutHeader) + proto::kMaxRecordBytes));
+               static_cast<std::int64_t>(sizeof(proto::FanOutHeader) + proto::kMaxAnswerBytes));
     if (options.endpoint.starts_with("tcp://")) {
         CROUPIER_TRY(use_curve(socket, type, options));
     }
     return socket;
 }
 
-Readable wait_for_either(zmq::socket_t& first, zmq::socket_t& second, std::chrono::milliseconds timeout) {
-    std::array<zmq::pollitem_t, 2> items = {
-        {{first.handle(), 0, ZMQ_POLLIN, 0}, {second.handle(), 0, ZMQ_POLLIN, 0}}};
+Readable wait_for_either(zmq::socket_t& first, zmq::socket_t& second, std::chrono::milliseconds timeout,
+                         int wake) {
+    std::array<zmq::pollitem_t, 3> items = {{{first.handle(), 0, ZMQ_POLLIN, 0},
+                                             {second.handle(), 0, ZMQ_POLLIN, 0},
+                                             {nullptr, wake, ZMQ_POLLIN, 0}}};
     try {
-        zmq::poll(items.data(), items.size(), timeout);
+        zmq::poll(items.data(), wake < 0 ? 2 : 3, timeout);
     } catch (const zmq::error_t& error) {
         if (error.num() != EINTR) throw;
         return {};
     }
-    return {(items[0].revents & ZMQ_POLLIN) != 0, (items[1].revents & ZMQ_POLLIN) != 0};
+    const auto readable = [&](std::size_t item) { return (items[item].revents & ZMQ_POLLIN) != 0; };
+    return {readable(0), readable(1), readable(2)};
 }
 
 std::chrono::milliseconds time_left(Clock::time_point deadline) {

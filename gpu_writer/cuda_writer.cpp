@@ -64,10 +64,13 @@ shm::Result<bool> CudaWriter::prepare_launches() {
 // what this thread has still to do.
 shm::Result<bool> CudaWriter::start_watching(LeanPath* lean, StepWatcher::Calls calls) {
     const shm::Segment& segment = rank_writer().segment();
+    CROUPIER_TRY(
+        keep(tokens_, TokenDelivery::make(segment, rank_writer().rank(), lean,
+                                          [this](std::uint64_t step) { watcher_->repeat_answers(step); })));
     calls.rings = true;
+    calls.landed = [this](std::uint64_t step) { tokens_->expect(step); };
     watcher_.emplace(segment, rank_writer().rank(), std::move(calls));
-    return keep(tokens_, TokenDelivery::make(segment, rank_writer().rank(), lean,
-                                             [this](std::uint64_t step) { watcher_->repeat_answers(step); }));
+    return true;
 }
 
 void CudaWriter::stop_watching() {

@@ -1,7 +1,5 @@
 #include "gpu_writer/step_watcher.h"
 
-#include <sys/prctl.h>
-
 #include <algorithm>
 #include <utility>
 
@@ -113,6 +111,7 @@ bool StepWatcher::is_over(const WatchedStep& step, Clock::time_point now) {
     if (state == StepState::decided) {
         // It may have been decided between two looks. 0: before all of it was there.
         if (ready_ns != 0) note_ready(number, ready_ns);
+        calls_.landed(number);
         return true;
     }
     return session_over() || (answers_ && now - step.since > kAnsweredAtMost && !calls_.stays(step));
@@ -154,6 +153,7 @@ StepWatcher::Found StepWatcher::look_at(std::span<const WatchedStep> steps) {
         if (answers_) let_rest(step, now);
         const bool ready = shm::slice_ready(segment_, step.begun.step, rank_);
         const bool fresh = ready && note_ready(step.begun.step, shm::monotonic_ns());
+        if (fresh) calls_.landed(step.begun.step);
         if (calls_.rings && (fresh || !ready)) ring_if_landed(step.begun, ready);
         found.progress = found.progress || fresh;
         found.logits = found.logits || ready;
@@ -198,8 +198,7 @@ void StepWatcher::pause(std::unique_lock<std::mutex>& lock, const Found& found, 
 }
 
 void StepWatcher::serve() {
-    // The kernel's default slack of 50 us would more than double each sleep.
-    ::prctl(PR_SET_TIMERSLACK, 1000UL, 0UL, 0UL, 0UL);
+    begin_punctual_thread("croupier-watch");
     std::vector<WatchedStep> steps;
     std::unique_lock lock(mutex_);
     while (true) {

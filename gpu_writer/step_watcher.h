@@ -25,6 +25,8 @@ class StepWatcher {
     struct Calls {
         // Empty where all of a step stands in its slice.
         RequestAnswers::Answer answer = {};
+        // All of the step's logits are there, or it is decided already.
+        std::function<void(std::uint64_t step)> landed = [](std::uint64_t) {};
         // The step is answered no more.
         std::function<void(const WatchedStep&)> end = [](const WatchedStep&) {};
         // Of a step that is not decided for long: whether answers were on their way that will not come now.

@@ -1,13 +1,11 @@
 #include "gpu_writer/token_delivery.h"
 
-#include <sys/prctl.h>
-
+#include <algorithm>
 #include <cstddef>
 
 #include "gpu_writer/lean_path.h"
 #include "gpu_writer/logits_pace.h"
 #include "gpu_writer/slice_kernels.h"
-#include "shm/clock.h"
 #include "shm/logits_publisher.h"
 #include "shm/wait_strategy.h"
 
@@ -19,6 +17,9 @@ using shm::Errc;
 // A GPU idles until the tokens are there, which is within a few milliseconds of the logits: the thread spins.
 constexpr shm::WaitSettings kAfterLogits{shm::WaitMode::adaptive, std::chrono::milliseconds(5),
                                          std::chrono::microseconds(50)};
+
+// The watcher's thread may itself wait for the GPU, in a call of CUDA, and so for these tokens.
+constexpr std::chrono::milliseconds kWatcherAsleep{5};
 
 shm::Result<bool> refuse_capture(cudaStream_t stream) {
     cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
@@ -118,27 +119,39 @@ shm::Result<bool> TokenDelivery::enqueue_fetch(const DeliveredTokens& tokens, st
 
 bool TokenDelivery::hand_over(const Awaited& awaited) {
     shm::WaitStrategy patience(kAfterLogits);
-    const auto& head = segment_.decision_head(segment_.slot_of(awaited.step));
     decided_.begin(awaited.step, awaited.columns);
     while (true) {
-        // Before more(), which says whether the slot is still the step's.
-        const std::uint64_t ready = head.logits_ready_ns.load(std::memory_order_relaxed);
         const auto more = decided_.more();
         if (!more) return false;
         put(awaited, more.value());
-        if (decided_.all_given()) {
-            // 0: all columns were decided before anybody saw the step complete.
-            if (ready != 0) forecast_.note(awaited.step, ready);
-            return true;
-        }
+        if (decided_.all_given()) return true;
         if (over_.load(std::memory_order_relaxed) || Clock::now() >= awaited.deadline) return false;
         if (!shm::slice_ready(segment_, awaited.step, rank_)) {
-            std::this_thread::sleep_for(until_look_for_logits(forecast_, shm::monotonic_ns()));
+            await_logits(awaited.step);
             continue;
         }
         patience.idle(more.value().size(),
                       [](std::chrono::nanoseconds longest) { std::this_thread::sleep_for(longest); });
     }
+}
+
+void TokenDelivery::expect(std::uint64_t step) {
+    {
+        const std::lock_guard lock(mutex_);
+        expected_ = std::max(expected_, step + 1);
+    }
+    more_.notify_one();
+}
+
+void TokenDelivery::await_logits(std::uint64_t step) {
+    std::unique_lock lock(mutex_);
+    // A step that is sent once more is expected already.
+    if (expected_ > step) {
+        lock.unlock();
+        std::this_thread::sleep_for(kBetweenLooks);
+        return;
+    }
+    more_.wait_for(lock, kWatcherAsleep, [&] { return over_.load() || expected_ > step; });
 }
 
 void TokenDelivery::put(const Awaited& awaited, std::span<const DecidedTokens::Token> tokens) {
@@ -158,8 +171,7 @@ void TokenDelivery::deliver(const Awaited& awaited) {
 }
 
 void TokenDelivery::serve() {
-    // The kernel's default slack of 50 us would more than double each sleep.
-    ::prctl(PR_SET_TIMERSLACK, 1000UL, 0UL, 0UL, 0UL);
+    begin_punctual_thread("croupier-tokens");
     std::unique_lock lock(mutex_);
     while (true) {
         more_.wait(lock, [this] { return over_.load(std::memory_order_relaxed) || !awaited_.empty(); });

@@ -25,7 +25,6 @@
 #include "gpu_writer/decided_tokens.h"
 #include "gpu_writer/stream_wait.h"
 #include "gpu_writer/token_places.h"
-#include "shm/logits_forecast.h"
 #include "shm/segment.h"
 
 namespace croupier::gpu_writer {
@@ -45,6 +44,9 @@ class TokenDelivery {
     ~TokenDelivery();
 
     std::uint64_t late_steps() const { return late_.load(std::memory_order_relaxed); }
+
+    // The step's logits are there, and its tokens will follow: by the watcher's thread.
+    void expect(std::uint64_t step);
 
     // What is awaited still has no tokens; nothing is awaited after it.
     void deliver_all();
@@ -80,6 +82,7 @@ class TokenDelivery {
     void deliver(const Awaited& awaited);
     // As they are decided. False: some did not come in time.
     bool hand_over(const Awaited& awaited);
+    void await_logits(std::uint64_t step);
     void put(const Awaited& awaited, std::span<const DecidedTokens::Token> tokens);
 
     const shm::Segment& segment_;
@@ -98,8 +101,8 @@ class TokenDelivery {
     std::mutex mutex_;
     std::condition_variable more_;
     std::deque<Awaited> awaited_;  // the oldest first
+    std::uint64_t expected_ = 0;   // of steps before this one
     // The thread's own.
-    shm::LogitsForecast forecast_;
     DecidedTokens decided_;
     std::atomic<bool> over_ = false;
     std::atomic<std::uint64_t> late_ = 0;

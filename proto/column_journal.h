@@ -44,8 +44,7 @@ struct StepRecord {
     std::uint64_t published_ns = 0;
     std::uint64_t ready_ns = 0;  // logits complete; 0: they were not
     std::uint64_t commit_ns = 0;
-    // When the client took the step that had the slot before, `slots` steps ago; 0: none, or a client of an
-    // older build.
+    // When the client took the step that had the slot before, `slots` steps ago; 0: there was none.
     std::uint64_t before_taken_ns = 0;
     // For so long all other ranks' logits had been there when the last rank's came, as far as it was seen.
     std::uint32_t last_rank_late_ns = 0;

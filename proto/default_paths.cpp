@@ -21,7 +21,7 @@ namespace croupier::proto {
 namespace {
 
 constexpr const char* kShm = "/dev/shm";
-constexpr std::string_view kLongestSocket = "/croupier/decisions.sock";
+constexpr std::string_view kLongestSocket = "/croupier/control.sock";
 
 // A folder into which only this user may put files. lstat: whoever may set a link decides where it leads.
 bool is_own_folder(const std::string& path) {

@@ -13,7 +13,6 @@ struct DefaultPaths {
     bool is_host = true;  // false: this user's own
 
     std::string control_endpoint() const { return "ipc://" + run_dir + "/control.sock"; }
-    std::string decisions_endpoint() const { return "ipc://" + run_dir + "/decisions.sock"; }
 };
 
 // $XDG_RUNTIME_DIR/croupier, or /tmp/croupier-UID where there is no such folder of this user's; and a folder

@@ -16,6 +16,8 @@ constexpr std::uint32_t kFanOutVersion = 1;
 constexpr std::uint32_t kMaxFanOutMembers = 1024;
 // A full batch of 256 grammar masks for a vocabulary of a million is half of it.
 constexpr std::uint64_t kMaxRecordBytes = 64U << 20U;
+// An answer may be a step's decisions beside kMostSentBeside bytes of log-probs and supports.
+constexpr std::uint64_t kMaxAnswerBytes = kMaxRecordBytes + (1U << 20U);
 
 enum class FanOutKind : std::uint32_t {
     hello = 1,  // a member to the root: takes its place

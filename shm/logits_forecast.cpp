@@ -50,4 +50,17 @@ std::uint64_t LogitsForecast::until_due(std::uint64_t now_ns) const {
     return least;
 }
 
+LogitsForecast::Around LogitsForecast::around(std::uint64_t now_ns) const {
+    const std::uint64_t passed = now_ns - std::min(now_ns, ready_ns_);
+    Around around;
+    for (const std::uint64_t each : known()) {
+        if (each > passed) {
+            around.until = std::min(around.until, each - passed);
+        } else {
+            around.since = std::min(around.since, passed - each);
+        }
+    }
+    return around;
+}
+
 }  // namespace croupier::shm

@@ -19,6 +19,14 @@ class LogitsForecast {
     bool due(std::uint64_t now_ns) const;
     // How long until it may; 0: it is due, or nothing is known, or it did not come.
     std::uint64_t until_due(std::uint64_t now_ns) const;
+    // Where a moment lies between the times after which steps came before: how long until the next of these,
+    // and since the last one. kNone: there is none.
+    static constexpr std::uint64_t kNone = ~std::uint64_t{0};
+    struct Around {
+        std::uint64_t until = kNone;
+        std::uint64_t since = kNone;
+    };
+    Around around(std::uint64_t now_ns) const;
 
   private:
     std::span<const std::uint64_t> known() const {

@@ -93,7 +93,9 @@ void add_engine_options(CLI::App& command, SimOptions& options) {
         ->capture_default_str()
         ->check(CLI::Range(1U, proto::kMaxSlots))
         ->group(group);
-    command.add_option("--stage-ms", options.stage_ms, "Duration of a pipeline stage in ms")
+    command
+        .add_option("--stage-ms", options.stage_ms,
+                    "Duration of a pipeline stage in ms; on a GPU, of the forward pass")
         ->capture_default_str()
         ->check(command_line::number_between(0.0, 10000.0))
         ->group(group);

@@ -90,6 +90,17 @@ __global__ void poison(ModelShape shape, const ColumnInput* inputs, const Reques
     if (own < shard.count) logits[column * row_stride + own] = kNan;
 }
 
+// The model's other layers, as time.
+__global__ void pass_stage(std::uint64_t ns) {
+    std::uint64_t begun = 0;
+    std::uint64_t now = 0;
+    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(begun));
+    do {
+        __nanosleep(1000);
+        asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
+    } while (now - begun < ns);
+}
+
 __global__ void note_tokens(const ColumnInput* inputs, const std::int32_t* tokens, std::uint32_t columns,
                             std::int32_t* last_token) {
     const std::uint32_t column = blockIdx.x * kThreads + threadIdx.x;
@@ -102,6 +113,7 @@ LmHead::LmHead(const World& world, std::uint32_t rank, int device)
     : shape_(world.rows.shape()),
       shard_(world.vocabulary.geometry.shards[rank]),
       batch_(world.vocabulary.geometry.max_batch),
+      stage_ns_(static_cast<std::uint64_t>(world.options.stage_ms * 1e6)),
       row_stride_((std::uint64_t{shard_.count} + 7) / 8 * 8),
       cublas_(device),
       steps_(world.vocabulary.geometry.slots) {
@@ -190,6 +202,7 @@ void LmHead::forward(std::uint32_t slot, const std::vector<ColumnInput>& columns
     need_cuda(cudaMemcpyAsync(inputs, pinned, columns.size() * sizeof(ColumnInput), cudaMemcpyHostToDevice,
                               stream_),
               "cannot copy a step's inputs");
+    if (stage_ns_ != 0) pass_stage<<<1, 1, 0, stream_>>>(stage_ns_);
     make_hidden<<<step.columns, kThreads, 0, stream_>>>(shape_, inputs, traits_.get(), last_token_.get(),
                                                         keys_.get(), hidden_.get());
     cublas_.multiply({shard_.count, step.columns, kHiddenSize}, weights_.get(), hidden_.get(), logits(slot),

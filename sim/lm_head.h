@@ -76,6 +76,7 @@ class LmHead {
     ModelShape shape_;
     proto::RankShard shard_;
     std::uint32_t batch_;
+    std::uint64_t stage_ns_;
     std::uint64_t row_stride_;
     Cublas cublas_;
     cudaStream_t stream_ = nullptr;

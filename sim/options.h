@@ -16,7 +16,6 @@ enum class SimMix { greedy, plain, full, fixed, fixed_temperature, fixed_top_p, 
 enum class Verification { all, after, sample, never };
 enum class ChaosTarget { none, samplers, daemon, writer, client };
 
-// How writers send a step; by device: a GPU's lean, a host's as rows.
 enum class Transport : std::uint8_t { rows, lean };
 
 struct SimOptions {

@@ -1,6 +1,5 @@
 #include "sim/orchestrator.h"
 
-#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -116,13 +115,8 @@ bool Orchestrator::sample_is_taken() const {
 void Orchestrator::note_end_of_serving() {
     if (served_ns_ != 0 || world_.ledger.head().served.load() == 0 || scheduler_.running()) return;
     served_ns_ = shm::monotonic_ns();
-    // Verifiers run only on idle cores, and spinning samplers would leave them none.
+    // Spinning samplers would leave verifiers no core.
     end_daemon();
-    // Serving is over, so give verifiers normal priority: a busy machine may have no idle time.
-    const sched_param usual{};
-    for (const testing::ChildProcess& verifier : verifiers_) {
-        if (verifier.running()) ::sched_setscheduler(verifier.pid(), SCHED_OTHER, &usual);
-    }
 }
 
 void Orchestrator::report_waiting() {

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstdio>
 #include <limits>
+#include <thread>
 
 #include "proto/philox.h"
 #include "sampler/reference/decide.h"
@@ -72,23 +73,29 @@ proto::Decision Verifier::decide_again(const Request& request, std::uint32_t pos
     return outcome.decision;
 }
 
-void Verifier::verify(const Request& request) {
+void Verifier::begin(const Request& request) {
     prompt_ = world_.plan.prompt(request.index);
     output_.clear();
     feedback_ = {};
     const std::uint32_t count = world_.ledger.count(request.index);
     for (std::uint32_t i = 0; i < count; ++i) output_.push_back(world_.ledger.entry(request.index, i).token);
-    LedgerHead& head = world_.ledger.head();
-    for (std::uint32_t position = 0; position < count; ++position) {
-        // The feedback of mirostat and adaptive-p is lost with the session, so a sequence added again starts
-        // without it.
-        if (world_.ledger.entry(request.index, position).anew != 0) feedback_ = {};
-        const proto::Decision expected = decide_again(request, position);
-        if (same(world_.ledger.entry(request.index, position), expected)) {
-            head.verified.fetch_add(1, std::memory_order_relaxed);
-        } else {
-            note_mismatch(request, position, expected);
-        }
+    request_ = count > 0 ? &request : nullptr;
+    position_ = 0;
+}
+
+void Verifier::verify_next() {
+    const Request& request = *request_;
+    const std::uint32_t position = position_++;
+    if (position_ == output_.size()) request_ = nullptr;
+    const LedgerEntry& entry = world_.ledger.entry(request.index, position);
+    // The feedback of mirostat and adaptive-p is lost with the session, so a sequence added again starts
+    // without it.
+    if (entry.anew != 0) feedback_ = {};
+    const proto::Decision expected = decide_again(request, position);
+    if (same(entry, expected)) {
+        world_.ledger.head().verified.fetch_add(1, std::memory_order_relaxed);
+    } else {
+        note_mismatch(request, position, expected);
     }
 }
 
@@ -105,37 +112,71 @@ void Verifier::note_mismatch(const Request& request, std::uint32_t position,
             .c_str());
 }
 
+namespace {
+
+// What one process verifies. Two threads work on it, one after the other.
+class VerifierShare {
+  public:
+    explicit VerifierShare(World& world)
+        : world_(world), verifier_(world), claimed_(world.plan.size(), false) {}
+
+    // Until every request is verified or being verified elsewhere, or `stop` says so between two positions.
+    template <typename Stop>
+    void run(Stop stop) {
+        while (verifier_.busy() || done_below_ < world_.plan.size()) {
+            const std::uint32_t bell = world_.ledger.head().bell.load(std::memory_order_acquire);
+            while (verifier_.busy() && !stop()) verifier_.verify_next();
+            if (stop()) return;
+            if (claim_next() || done_below_ == world_.plan.size()) continue;
+            shm::futex_wait(world_.ledger.head().bell, bell, kLook);
+        }
+    }
+
+  private:
+    bool claim_next() {
+        for (std::uint32_t request = done_below_; request < world_.plan.size(); ++request) {
+            if (claimed_[request] || !world_.ledger.ended(request)) continue;
+            claimed_[request] = true;
+            while (done_below_ < world_.plan.size() && claimed_[done_below_]) ++done_below_;
+            if (!world_.ledger.claim_for_verification(request)) continue;
+            verifier_.begin(world_.plan[request]);
+            return true;
+        }
+        return false;
+    }
+
+    World& world_;
+    Verifier verifier_;
+    std::uint32_t done_below_ = 0;  // all requests below it are claimed by some verifier
+    std::vector<bool> claimed_;
+};
+
+}  // namespace
+
 void run_verifier(World& world) {
-    sched_param idle{};
-    ::sched_setscheduler(0, SCHED_IDLE, &idle);
     // The reference allocates and frees large vectors. Keep that memory: returning it to the kernel each time
     // would cost half of the run time in page faults.
     ::mallopt(M_MMAP_THRESHOLD, 1 << 30);
     ::mallopt(M_TRIM_THRESHOLD, 1 << 30);
-    Verifier verifier(world);
     LedgerHead& head = world.ledger.head();
-    std::uint32_t done_below = 0;  // all requests below it are claimed by some verifier
-    std::vector<bool> claimed(world.plan.size(), false);
-    while (world.options.verification == Verification::after &&
-           head.served.load(std::memory_order_acquire) == 0) {
-        const std::uint32_t bell = head.bell.load(std::memory_order_acquire);
-        if (head.served.load(std::memory_order_acquire) == 0) shm::futex_wait(head.bell, bell, kLook);
-    }
-    while (done_below < world.plan.size()) {
-        const std::uint32_t bell = head.bell.load(std::memory_order_acquire);
-        bool found = false;
-        for (std::uint32_t request = done_below; request < world.plan.size(); ++request) {
-            if (claimed[request] || !world.ledger.ended(request)) continue;
-            claimed[request] = true;
-            if (!world.ledger.claim_for_verification(request)) continue;
-            verifier.verify(world.plan[request]);
-            found = true;
+    const auto served = [&head] { return head.served.load(std::memory_order_acquire) != 0; };
+    VerifierShare share(world);
+    if (world.options.verification == Verification::after) {
+        for (std::uint32_t bell = head.bell.load(std::memory_order_acquire); !served();
+             bell = head.bell.load(std::memory_order_acquire)) {
+            if (!served()) shm::futex_wait(head.bell, bell, kLook);
         }
-        while (done_below < world.plan.size() && claimed[done_below]) ++done_below;
-        if (!found && done_below < world.plan.size()) {
-            shm::futex_wait(head.bell, bell, kLook);
-        }
+    } else {
+        // A thread that an ordinary user makes idle cannot be made usual again, and on a busy machine it
+        // would hardly run: another one goes on once requests are no longer served.
+        std::thread idle([&] {
+            const sched_param none{};
+            ::sched_setscheduler(0, SCHED_IDLE, &none);
+            share.run(served);
+        });
+        idle.join();
     }
+    share.run([] { return false; });
 }
 
 }  // namespace croupier::sim

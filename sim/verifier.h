@@ -16,7 +16,10 @@ class Verifier {
     explicit Verifier(const World& world);
 
     // Verifies a request that has ended; the result goes to the ledger's counters.
-    void verify(const Request& request);
+    void begin(const Request& request);
+    bool busy() const { return request_ != nullptr; }
+    // The next position of the request that was begun.
+    void verify_next();
 
   private:
     proto::Decision decide_again(const Request& request, std::uint32_t position);
@@ -26,11 +29,13 @@ class Verifier {
     std::vector<std::byte> row_;
     std::vector<std::int32_t> prompt_;
     std::vector<std::int32_t> output_;
+    const Request* request_ = nullptr;
+    std::uint32_t position_ = 0;
     proto::Feedback feedback_;  // left by the previous position
 };
 
-// Runs in its own process until every request is verified. While requests are served, it uses only idle
-// cores.
+// Runs in its own process until every request is verified. While requests are served, only cores that are
+// idle work for it.
 void run_verifier(World& world);
 
 }  // namespace croupier::sim

@@ -69,7 +69,6 @@ void Sandbox::write_config(const std::string& samplers, const std::string& extra
     file << "samplers: " << samplers << "\n";
     if (lacks("shm:")) file << "shm: {dir: " << shm_directory() << "}\n";
     if (lacks("control:")) file << "control: {endpoint: \"" << endpoint() << "\"}\n";
-    if (lacks("decisions:")) file << "decisions: {endpoint: \"" << decisions_endpoint() << "\"}\n";
     if (lacks("metrics:")) file << "metrics: {listen: \"off\"}\n";
     std::string own = extra;
     for (auto at = own.find("@shm@"); at != std::string::npos; at = own.find("@shm@"))

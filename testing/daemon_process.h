@@ -39,7 +39,6 @@ class Sandbox {
     const std::string& directory() const { return directory_; }
     std::string config_path() const { return directory_ + "/croupierd.yaml"; }
     std::string endpoint() const { return "ipc://" + directory_ + "/control.sock"; }
-    std::string decisions_endpoint() const { return "ipc://" + directory_ + "/decisions.sock"; }
     // Where the instance's segments, plane and bell lie.
     std::string shm_directory() const;
     std::size_t files_in_shm() const;

@@ -92,8 +92,7 @@ void OwnDaemon::write_config() const {
     std::ofstream file(directory_ + "/croupierd.yaml");
     file << "instance: " << options_.instance << "\nrun_dir: " << directory_
          << "\nshm:\n  dir: " << options_.shm_dir << "\n"
-         << options_.sections << "control:\n  endpoint: " << endpoint() << "\ndecisions:\n  endpoint: ipc://"
-         << directory_ << "/decisions.sock\nmetrics:\n  listen: \"off\"\n";
+         << options_.sections << "control:\n  endpoint: " << endpoint() << "\nmetrics:\n  listen: \"off\"\n";
     if (!file.flush()) throw std::runtime_error("cannot write " + directory_ + "/croupierd.yaml");
 }
 

@@ -52,7 +52,6 @@ class Plant:
             "samplers": {"count": samplers, "pin": False, "restart_backoff_ms": 1},
             "sessions": {"reattach_grace_ms": 60000},
             "control": {"endpoint": self.endpoint},
-            "decisions": {"endpoint": f"ipc://{self.run_dir}/decisions.sock"},
             "metrics": {"listen": self.url.removeprefix("http://")},
         }
         self.config = self.folder / "croupierd.yaml"

@@ -43,7 +43,6 @@ class Daemon:
             "run_dir": str(self.folder),
             "samplers": {"count": samplers},
             "control": {"endpoint": self.endpoint},
-            "decisions": {"endpoint": f"ipc://{self.folder}/decisions.sock"},
             "metrics": {"listen": "off"},
         }
         config.write_text(json.dumps(settings))

@@ -24,7 +24,6 @@ run_dir: $work
 shm: {dir: /dev/shm/slow-steps-$$}
 samplers: {count: $samplers, wait: ${WAIT:-spin}}
 control: {endpoint: "ipc://$work/control.sock"}
-decisions: {endpoint: "ipc://$work/decisions.sock"}
 metrics: {listen: "off"}
 END
 for batch in ${BATCHES:-32 64 256}; do

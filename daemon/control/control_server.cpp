@@ -1,5 +1,6 @@
 #include "daemon/control/control_server.h"
 
+#include <array>
 #include <iterator>
 #include <utility>
 #include <zmq_addon.hpp>
@@ -77,7 +78,7 @@ DetachedBuffer opened_reply(const ControlContext& context, std::uint64_t request
     const shm::Segment& segment = *opened.segment;
     const auto body = wire::CreateSessionInfoDirect(builder, segment.id(), segment.path().c_str(),
                                                     context.shm_directory.c_str(), context.instance.c_str(),
-                                                    context.decisions_endpoint.c_str(), opened.resumed);
+                                                    opened.resumed);
     return sealed(builder, request, body);
 }
 
@@ -86,14 +87,6 @@ DetachedBuffer answer_close(const ControlContext& context, const wire::Close& cl
     if (!closed) return refusal(asker.request, closed.error());
     FlatBufferBuilder builder;
     return sealed(builder, asker.request, wire::CreateClosed(builder, close.session_id()));
-}
-
-DetachedBuffer answer_configure(const ControlContext& context, const wire::Configure& asked,
-                                const Asker& asker) {
-    auto done = context.registry->set_zmq_stream(asked.session_id(), asked.decisions_over_zmq(), asker.peer);
-    if (!done) return refusal(asker.request, done.error());
-    FlatBufferBuilder builder;
-    return sealed(builder, asker.request, wire::CreateConfigured(builder, asked.session_id()));
 }
 
 DetachedBuffer answer_drain(const ControlContext& context, const Asker& asker) {
@@ -126,6 +119,8 @@ ControlServer::ControlServer(zmq::context_t& context, std::uint64_t max_message_
     // A longer frame drops its peer's connection inside libzmq, before it is in memory.
     socket_.set(zmq::sockopt::maxmsgsize, static_cast<std::int64_t>(max_message_bytes));
     socket_.set(zmq::sockopt::rcvhwm, kUnreadMessages);
+    // Without it, libzmq silently drops a message to a peer whose queue is full.
+    socket_.set(zmq::sockopt::router_mandatory, true);
 }
 
 ControlServer::Reply ControlServer::answer_open(const ControlContext& context, const wire::Open& open,
@@ -144,6 +139,20 @@ ControlServer::Reply ControlServer::answer_open(const ControlContext& context, c
     }
     if (!opened.value()) return std::nullopt;
     return opened_reply(context, asker.request, *opened.value());
+}
+
+ControlServer::Reply ControlServer::answer_configure(const ControlContext& context,
+                                                     const wire::Configure& asked, const Asker& asker) {
+    const std::uint64_t id = asked.session_id();
+    auto done = context.registry->set_zmq_stream(id, asked.decisions_over_zmq(), asker.peer);
+    if (!done) return refusal(asker.request, done.error());
+    if (asked.decisions_over_zmq()) {
+        decisions_.subscribe(*context.registry->find(id), asker);
+    } else {
+        decisions_.unsubscribe(id);
+    }
+    FlatBufferBuilder builder;
+    return sealed(builder, asker.request, wire::CreateConfigured(builder, id));
 }
 
 ControlServer::Reply ControlServer::answer_statistics(const ControlContext& context, Asker asker) {
@@ -170,38 +179,53 @@ void ControlServer::answer_late(const ControlContext& context) {
                 {{"owner", asker.peer.identity}, {"error", shm::errc_name(made.opened.error().code)}},
                 "a session was not opened: {}", made.opened.error().message);
         }
-        send(asker.frame, made.opened ? opened_reply(context, asker.request, made.opened.value())
-                                      : refusal(asker.request, made.opened.error()));
+        const DetachedBuffer reply = made.opened ? opened_reply(context, asker.request, made.opened.value())
+                                                 : refusal(asker.request, made.opened.error());
+        send(asker.frame, {reply.data(), reply.size()});
     }
     auto snapshot = context.statistics->take();
     if (!snapshot) return;
     for (const Asker& asker : ask_statistics_) {
-        if (!*snapshot) {
-            send(asker.frame, refusal(asker.request, snapshot->error()));
-            continue;
-        }
         FlatBufferBuilder builder;
-        const std::string json = shm::to_json(shown_to(asker.peer, snapshot->value(), *context.registry));
-        send(asker.frame,
-             sealed(builder, asker.request, wire::CreateStatisticsReplyDirect(builder, json.c_str())));
+        DetachedBuffer reply;
+        if (*snapshot) {
+            const std::string json = shm::to_json(shown_to(asker.peer, snapshot->value(), *context.registry));
+            reply = sealed(builder, asker.request, wire::CreateStatisticsReplyDirect(builder, json.c_str()));
+        } else {
+            reply = refusal(asker.request, snapshot->error());
+        }
+        send(asker.frame, {reply.data(), reply.size()});
     }
     ask_statistics_.clear();
     ask_statistics_.swap(asked_meanwhile_);
     if (!ask_statistics_.empty()) context.statistics->begin();
 }
 
-void ControlServer::send(const std::string& frame, const DetachedBuffer& reply) {
-    // A peer that is gone by now, or does not read, loses its own answer only.
-    socket_.send(zmq::buffer(frame), zmq::send_flags::sndmore | zmq::send_flags::dontwait);
-    socket_.send(zmq::buffer(reply.data(), reply.size()), zmq::send_flags::dontwait);
+bool ControlServer::send(const std::string& frame, zmq::const_buffer message) {
+    try {
+        const std::array<zmq::const_buffer, 2> frames = {zmq::buffer(frame), message};
+        return zmq::send_multipart(socket_, frames, zmq::send_flags::dontwait).has_value();
+    } catch (const zmq::error_t& gone) {
+        event_log::write(Event::peer_unreachable, {{"socket", "control"}},
+                         "the receiver of an answer is gone: {}", gone.what());
+    }
+    return false;
 }
 
 void ControlServer::serve(const ControlContext& context) {
     answer_late(context);
+    answer_waiting(context);
+    decisions_.send_decided(*context.registry,
+                            [this](const std::string& frame, const FlatBufferBuilder& step) {
+                                return send(frame, {step.GetBufferPointer(), step.GetSize()});
+                            });
+}
+
+void ControlServer::answer_waiting(const ControlContext& context) {
     for (int turn = 0; turn < kRequestsATurn; ++turn) {
         std::vector<zmq::message_t> frames;
         if (!zmq::recv_multipart(socket_, std::back_inserter(frames), zmq::recv_flags::dontwait)) return;
-        if (auto reply = answer(context, frames)) send(frames[0].to_string(), *reply);
+        if (auto reply = answer(context, frames)) send(frames[0].to_string(), {reply->data(), reply->size()});
     }
 }
 

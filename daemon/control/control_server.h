@@ -1,4 +1,5 @@
-// The control socket: requests of clients in, answers out. Whatever else arrives is refused and counted.
+// The control socket: reads the clients' requests, sends the answers and the decision stream, and refuses
+// every other message.
 #pragma once
 
 #include <cstdint>
@@ -8,6 +9,7 @@
 #include <vector>
 #include <zmq.hpp>
 
+#include "daemon/control/decision_stream.h"
 #include "daemon/control/session_registry.h"
 #include "daemon/control/statistics_worker.h"
 #include "proto/wire.h"
@@ -17,12 +19,10 @@ namespace croupier::daemon {
 struct ControlContext {
     SessionRegistry* registry = nullptr;
     StatisticsWorker* statistics = nullptr;
-    // Of a peer whose key was authorised when it connected: whether it still is.
-    std::function<bool(const Peer&)> admitted;
+    DecisionStream::Admitted admitted;
     std::string endpoint;
     std::string shm_directory;
     std::string instance;
-    std::string decisions_endpoint;
     std::function<void()> drain;
 };
 
@@ -31,8 +31,9 @@ class ControlServer {
     ControlServer(zmq::context_t& context, std::uint64_t max_message_bytes);
 
     zmq::socket_t& socket() { return socket_; }
-    // Answers everything that waits on the socket, and what is ready of what was asked before.
+    // Answers the waiting requests, then sends late answers that are ready, and decided steps.
     void serve(const ControlContext& context);
+    void drop_unadmitted(const DecisionStream::Admitted& admitted) { decisions_.drop_unadmitted(admitted); }
 
   private:
     using Reply = std::optional<flatbuffers::DetachedBuffer>;  // nothing: it comes later
@@ -40,11 +41,15 @@ class ControlServer {
     Reply answer(const ControlContext& context, std::vector<zmq::message_t>& frames);
     Reply answer_body(const ControlContext& context, const wire::Message& message, Asker asker);
     Reply answer_open(const ControlContext& context, const wire::Open& open, const Asker& asker);
+    Reply answer_configure(const ControlContext& context, const wire::Configure& asked, const Asker& asker);
     Reply answer_statistics(const ControlContext& context, Asker asker);
     void answer_late(const ControlContext& context);
-    void send(const std::string& frame, const flatbuffers::DetachedBuffer& reply);
+    void answer_waiting(const ControlContext& context);
+    // False: the peer is gone, or does not read.
+    bool send(const std::string& frame, zmq::const_buffer message);
 
     zmq::socket_t socket_;
+    DecisionStream decisions_;
     std::vector<Asker> ask_statistics_;   // of the snapshot that is being made
     std::vector<Asker> asked_meanwhile_;  // of the next one
 };

@@ -78,7 +78,7 @@ shm::Result<LockFile> reserve_path(const std::string& path, const std::string& k
     if (!taken.value() || has_listener(path)) {
         return fail(Errc::already_held, "cannot bind ipc://" + path +
                                             ": another process serves it; give each instance a "
-                                            "control.endpoint and a decisions.endpoint of its own");
+                                            "control.endpoint of its own");
     }
     return *std::move(taken).value();
 }

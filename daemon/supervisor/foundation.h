@@ -1,7 +1,6 @@
 // What has to exist before the first request is answered.
 #pragma once
 
-#include <array>
 #include <optional>
 
 #include "config/config.h"
@@ -22,7 +21,7 @@ struct Foundation {
     std::optional<PrivateUse> use;   // of a private daemon
     std::optional<shm::Plane> plane;
     CurveKeys keys;
-    std::array<LockFile, 2> paths;  // of the sockets, ours alone
+    LockFile path;  // of the control socket, ours alone
 };
 
 // In force from now on, by the limit of open files that this process has.

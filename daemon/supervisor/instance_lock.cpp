@@ -25,8 +25,7 @@ namespace {
 constexpr int kMostRaces = 100;
 constexpr const char* kOtherRunDir = "run_dir to a folder that this user may write to";
 constexpr const char* kOwnRunDir =
-    "XDG_RUNTIME_DIR to a folder of this user's own, or name other paths in run_dir, control.endpoint and "
-    "decisions.endpoint";
+    "XDG_RUNTIME_DIR to a folder of this user's own, or name other paths in run_dir and control.endpoint";
 
 // Its name is known beforehand, and anybody may make a folder in /tmp.
 shm::Result<bool> prepare_own_run_dir(const std::string& path) {

@@ -23,9 +23,8 @@ struct ::flock range_of(PrivateByte byte, short type) {
 }
 
 // What the plugin and the daemon make in the runtime folder. Other files there stay.
-constexpr std::array kRuntimeFiles = {"control.sock",        "control.sock.lock", "decisions.sock",
-                                      "decisions.sock.lock", "notify.sock",       "croupierd.yaml",
-                                      "croupierd.new",       "croupierd.log"};
+constexpr std::array kRuntimeFiles = {"control.sock",   "control.sock.lock", "notify.sock",
+                                      "croupierd.yaml", "croupierd.new",     "croupierd.log"};
 
 void remove_instance_files(const std::string& directory, const std::string& instance) {
     std::error_code failure;

@@ -16,7 +16,6 @@
 #include "config/reload.h"
 #include "daemon/control/control_server.h"
 #include "daemon/control/curve_gate.h"
-#include "daemon/control/decision_stream.h"
 #include "daemon/control/endpoint.h"
 #include "daemon/control/session_registry.h"
 #include "daemon/control/statistics_worker.h"
@@ -44,6 +43,9 @@ constexpr std::chrono::seconds kEndAfterDrain{10};
 // An engine that is started again meanwhile finds its private daemon.
 constexpr std::chrono::seconds kUnusedPatience{2};
 
+// A daemon that hands over waits this long for clients that read slowly.
+constexpr int kHandOverLingerMs = 100;
+
 class Supervisor {
   public:
     Supervisor(const config::Config& config, std::string named, Foundation& foundation)
@@ -58,7 +60,6 @@ class Supervisor {
                     registry_.reopen_claims(dead, at);
                 }),
           control_(context_, config.control.max_message_bytes),
-          decisions_(context_, config.decisions.high_water_mark),
           site_(config.shm.dir, config.instance, *foundation.plane, health_) {}
 
     shm::Result<bool> bind_endpoints() {
@@ -72,10 +73,7 @@ class Supervisor {
         auto control = bind_endpoint(control_.socket(), config_.control.endpoint, "control.endpoint",
                                      config_.control.ipc_mode, group, base_.keys);
         if (!control) return control.error();
-        auto decisions = bind_endpoint(decisions_.socket(), config_.decisions.endpoint, "decisions.endpoint",
-                                       config_.control.ipc_mode, group, base_.keys);
-        if (!decisions) return decisions.error();
-        base_.paths = {std::move(control).value(), std::move(decisions).value()};
+        base_.path = std::move(control).value();
         if (config_.metrics.listen == "off") return true;
         return serve_http();
     }
@@ -127,8 +125,7 @@ class Supervisor {
     }
 
     void turn() {
-        std::array<zmq::pollitem_t, 6> items = {{{control_.socket().handle(), 0, ZMQ_POLLIN, 0},
-                                                 {decisions_.socket().handle(), 0, ZMQ_POLLIN, 0},
+        std::array<zmq::pollitem_t, 5> items = {{{control_.socket().handle(), 0, ZMQ_POLLIN, 0},
                                                  {nullptr, base_.signals.get(), ZMQ_POLLIN, 0},
                                                  {nullptr, base_.step_event.get(), ZMQ_POLLIN, 0},
                                                  {nullptr, base_.timer.get(), ZMQ_POLLIN, 0},
@@ -140,10 +137,7 @@ class Supervisor {
         clear(base_.step_event);
         clear(base_.made_event);
         control_.serve(control_context());
-        decisions_.serve(registry_, config_.decisions.endpoint,
-                         [this](const Peer& peer) { return admits(peer); });
-        decisions_.send_completed(registry_);
-        if ((items[4].revents & ZMQ_POLLIN) != 0) {
+        if ((items[3].revents & ZMQ_POLLIN) != 0) {
             clear(base_.timer);
             housekeep();
         }
@@ -156,7 +150,6 @@ class Supervisor {
                 config_.control.endpoint,
                 config_.shm.dir,
                 config_.instance,
-                config_.decisions.endpoint,
                 [this] { begin_drain("asked to over the control socket"); }};
     }
 
@@ -244,7 +237,6 @@ class Supervisor {
             event_log::write(Event::ready,
                              {{"samplers", samplers},
                               {"control", config_.control.endpoint},
-                              {"decisions", config_.decisions.endpoint},
                               {"shm_dir", config_.shm.dir},
                               {"metrics", http_ ? http_->address() : config_.metrics.listen}},
                              "ready: {} sampler{}, control at {}, segments in {}, {}", samplers,
@@ -342,7 +334,7 @@ class Supervisor {
                              "SIGHUP: the daemon's own CURVE key changes with a restart only");
         }
         gate_->authorize(keys.value().authorized);
-        decisions_.drop_unadmitted([this](const Peer& peer) { return admits(peer); });
+        control_.drop_unadmitted([this](const Peer& peer) { return admits(peer); });
         event_log::write(Event::keys_reloaded, {{"keys", keys.value().authorized.size()}},
                          "SIGHUP: {} CURVE keys are authorized", keys.value().authorized.size());
     }
@@ -352,13 +344,12 @@ class Supervisor {
         control_.serve(control_context());
         if (handing_over_) {
             pool_.stop();
-            // The next daemon sends again what was not taken.
-            decisions_.socket().set(zmq::sockopt::linger, 0);
+            // Answers still go out. The next daemon sends again the decided steps that were not taken.
+            control_.socket().set(zmq::sockopt::linger, kHandOverLingerMs);
             event_log::write(Event::handed_over, {{"sessions", registry_.count()}},
                              "handed over (SIGUSR1): {} sessions wait for the next daemon",
                              registry_.count());
         } else {
-            decisions_.send_completed(registry_);
             registry_.retire_all();
             pool_.stop();
             event_log::write(Event::stopped, {}, "stopped");
@@ -379,7 +370,6 @@ class Supervisor {
     StatisticsWorker statistics_;
     SamplerPool pool_;
     ControlServer control_;
-    DecisionStream decisions_;
     Health health_;
     ObservationSite site_;
     std::unique_ptr<ExplainRoute> explains_;  // null where nothing is explained

@@ -51,9 +51,9 @@ typedef struct croupier_open_options {
     /* The order comes from this file, which `croupier hotset build` wrote for the vocabulary; instead of
      * `order`. */
     const char* hotness_file;
-    /* The session's host is another: records go through this channel to the relay there (`croupier relay`),
-     * `endpoint` is that host's, and decisions come over ZMQ, whatever decisions_over_zmq says. The channel
-     * must outlive the session. NULL: the session is on this host. */
+    /* The session is on another host: records go through this channel to the relay there (`croupier relay`),
+     * which also returns the decisions, whatever decisions_over_zmq says. `endpoint` is that host's. The
+     * channel must outlive the session. NULL: the session is on this host. */
     const croupier_record_channel* relay;
     /* What the ranks hold together, in equal shares: the vocabulary and the engine's padding after it, which
      * is never drawn. 0: vocab. */

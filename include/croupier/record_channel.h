@@ -1,5 +1,5 @@
-/* How bytes go from a scheduler to the relay on another host, and answers back: two functions in C, so that
- * libcroupier.so and libcroupier_fan_out.so need not know each other. croupier_fan_out_channel() fills it in.
+/* How a scheduler exchanges messages with the relay on another host: functions in C, so that libcroupier.so
+ * and libcroupier_fan_out.so do not depend on each other. croupier_fan_out_channel() fills in the struct.
  */
 #ifndef CROUPIER_RECORD_CHANNEL_H
 #define CROUPIER_RECORD_CHANNEL_H
@@ -20,6 +20,9 @@ typedef struct croupier_record_channel {
     /* 1 and an answer, valid until the next call; 0: there was none in time; -1: failed. */
     int (*receive)(void* context, uint32_t timeout_ms, const void** answer, size_t* size,
                    croupier_error* error);
+    /* A descriptor that becomes readable when an answer may have come; -1, or NULL here: there is none. A
+     * call of send may consume that: call receive until it returns 0 before you wait. */
+    int (*descriptor)(void* context);
 } croupier_record_channel;
 
 static inline void croupier_record_channel_init(croupier_record_channel* channel) {

@@ -46,7 +46,6 @@ class Daemon:
             "samplers: {count: 2, wait: adaptive}\n"
             f"shm: {{dir: {self.shm_folder}}}\n"
             f'control: {{endpoint: "{self.endpoint}"}}\n'
-            f'decisions: {{endpoint: "ipc://{self.folder}/decisions.sock"}}\n'
             'metrics: {listen: "off"}\n'
         )
         with open(self.folder / "log", "ab") as log:

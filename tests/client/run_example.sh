@@ -9,7 +9,6 @@ instance: example-$$
 run_dir: $folder
 samplers: {count: 1}
 control: {endpoint: "ipc://$folder/control.sock"}
-decisions: {endpoint: "ipc://$folder/decisions.sock"}
 metrics: {listen: "off"}
 EOF
 "$croupierd" --config "$folder/croupierd.yaml" 2>"$folder/log" &

@@ -12,7 +12,6 @@ run_dir: $folder
 shm: {dir: "/dev/shm/croupier-apart-$$"}
 samplers: {count: 1}
 control: {endpoint: "ipc://$folder/control.sock"}
-decisions: {endpoint: "ipc://$folder/decisions.sock"}
 metrics: {listen: "off"}
 EOF
 unshare --pid --ipc --fork --kill-child "$croupierd" --config "$folder/croupierd.yaml" 2>"$folder/log" &

@@ -31,22 +31,12 @@ TEST_CASE("who explains decisions is asked somewhere") {
     });
 }
 
-TEST_CASE("the two endpoints differ") {
-    expect_problems({
-        {"control:\n  endpoint: ipc:///a\ndecisions:\n  endpoint: ipc:///a\n", 4, "decisions.endpoint",
-         "is control.endpoint too"},
-        {"control:\n  endpoint: ipc:///run/croupier/decisions.sock\n", 2, "decisions.endpoint",
-         "is control.endpoint too"},
-    });
-}
-
 TEST_CASE("an endpoint on TCP needs both keys of CURVE") {
     const std::string control = "control:\n  endpoint: tcp://127.0.0.1:5555\n";
     const std::string secret = "  curve:\n    secret_key_file: /k\n";
     expect_problems({
         {control, 2, "control.endpoint", "control.curve.secret_key_file"},
         {control + secret, 2, "control.endpoint", "control.curve.authorized_keys_file"},
-        {"decisions:\n  endpoint: tcp://a:1\n", 2, "decisions.endpoint", "needs both"},
     });
     load_valid(control + secret + "    authorized_keys_file: /a\n");
 }

@@ -83,7 +83,6 @@ TEST_CASE("keys that a file leaves out have the defaults of the daemon's user") 
     CHECK(result.config->shm.dir == "/dev/shm/mine");
     CHECK(result.config->run_dir == "/run/user/7/croupier");
     CHECK(result.config->control.endpoint == "ipc:///run/user/7/croupier/control.sock");
-    CHECK(result.config->decisions.endpoint == "ipc:///run/user/7/croupier/decisions.sock");
     CHECK(to_string(result.problem("shm.dir", "is full")) == file + ":2:3: shm.dir: is full");
 }
 
@@ -96,7 +95,6 @@ TEST_CASE("without a file a user's own daemon has built-in defaults, whatever th
     host.run_dir = Config().run_dir;
     host.shm = Config().shm;
     host.control = Config().control;
-    host.decisions = Config().decisions;
     CHECK(host == Config());
     CHECK(to_string(result.problem("run_dir", "is full")) == "built-in defaults: run_dir: is full");
 }

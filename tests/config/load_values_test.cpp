@@ -46,7 +46,7 @@ TEST_CASE("every kind of value is read") {
     CHECK(config.metrics.listen == "off");
     CHECK(config.log.level == LogLevel::warn);
     CHECK(config.log.format == LogFormat::json);
-    CHECK(config.decisions == Decisions{});
+    CHECK(config.hot_set == HotSet{});
 }
 
 TEST_CASE("both ends of a range are inside it") {
@@ -61,16 +61,13 @@ TEST_CASE("both ends of a range are inside it") {
 TEST_CASE("an address with colons and brackets may stand without quotes") {
     const Config config = load_valid(
         "control:\n"
-        "  endpoint: tcp://[::1]:5555\n"
+        "  endpoint: tcp://[::1]:5555  # this host\n"
         "  curve:\n"
         "    secret_key_file: /etc/croupier/key\n"
         "    authorized_keys_file: /etc/croupier/clients\n"
-        "decisions:\n"
-        "  endpoint: tcp://*:5556  # every interface\n"
         "metrics:\n"
         "  listen: localhost:9464\n");
     CHECK(config.control.endpoint == "tcp://[::1]:5555");
-    CHECK(config.decisions.endpoint == "tcp://*:5556");
     CHECK(config.metrics.listen == "localhost:9464");
 }
 

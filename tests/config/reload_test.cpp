@@ -42,7 +42,6 @@ Config changed_everywhere() {
                       .max_message_bytes = 9 * mib,
                       .connections_per_peer = 9,
                       .curve = {.secret_key_file = "/s", .authorized_keys_file = "/a"}};
-    config.decisions = {.endpoint = "ipc:///decisions", .high_water_mark = 9};
     config.metrics.listen = "off";
     config.metrics.hosts = {"other"};
     config.metrics.explain = true;
@@ -92,8 +91,6 @@ TEST_CASE("the changed keys that take a restart are named") {
                                             "control.max_message_bytes",
                                             "control.curve.secret_key_file",
                                             "control.curve.authorized_keys_file",
-                                            "decisions.endpoint",
-                                            "decisions.high_water_mark",
                                             "metrics.listen",
                                             "metrics.hosts",
                                             "metrics.explain",

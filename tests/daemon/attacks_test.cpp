@@ -125,15 +125,10 @@ const std::vector<Attack>& attacks() {
              return answered(target.daemon.endpoint(),
                              [&](auto& b) { return wire::CreateClose(b, target.victim_id); });
          }},
-        {"configure a session",
+        {"read a session's decisions",
          [](const Target& target) {
              return answered(target.daemon.endpoint(),
                              [&](auto& b) { return wire::CreateConfigure(b, target.victim_id, true); });
-         }},
-        {"read a session's decisions",
-         [](const Target& target) {
-             return answered(target.daemon.decisions_endpoint(),
-                             [&](auto& b) { return wire::CreateSubscribe(b, target.victim_id); });
          }},
         {"take a session over", [](const Target& target) { return opens(target, false, true); }},
         {"resume a session", [](const Target& target) { return opens(target, true, false); }},
@@ -183,9 +178,8 @@ const std::vector<Attack>& attacks() {
          }},
         {"take the descriptors of the daemon by connections that say nothing",
          [](const Target& target) {
-             const auto control = idle_peers(target.daemon.directory() + "/control.sock", 300);
-             const auto decisions = idle_peers(target.daemon.directory() + "/decisions.sock", 300);
-             return !eventually([&] { return open_ones(control) + open_ones(decisions) <= 100; });
+             const auto peers = idle_peers(target.daemon.directory() + "/control.sock", 600);
+             return !eventually([&] { return open_ones(peers) <= 100; });
          }},
         {"open a session whose columns hold up those of others",
          [](const Target& target) {

@@ -126,7 +126,6 @@ TEST_CASE("a message whose body is not a request is refused, naming the body's t
     check("Draining", [](auto& b) { return wire::CreateDraining(b, 1); });
     check("StatisticsReply", [](auto& b) { return wire::CreateStatisticsReplyDirect(b, "{}"); });
     check("Refusal", [](auto& b) { return wire::CreateRefusalDirect(b, 1, "no"); });
-    check("Subscribe", [](auto& b) { return wire::CreateSubscribe(b, 1); });
     check("StepDecisions", [](auto& b) { return wire::CreateStepDecisions(b, 1); });
     other.goes_on();
 }
@@ -195,13 +194,13 @@ TEST_CASE("a message beyond max_message_bytes costs its sender the connection an
     engine.steps(3);
 }
 
-TEST_CASE("garbage on the decision socket is refused, and another subscriber's decisions go on") {
+TEST_CASE("garbage on the control socket is refused, and another client's streamed decisions go on") {
     const DaemonProcess daemon;
     EngineShape shape;
     shape.decisions_over_zmq = true;
     SmallEngine engine(daemon.endpoint(), "engine", shape);
     engine.admit(8);
-    ControlPeer peer(daemon.decisions_endpoint());
+    ControlPeer peer(daemon.endpoint());
     std::mt19937 random(3);
     for (std::size_t size = 0; size < 4000; size = size * 2 + 1) {
         std::string junk(size, '\0');
@@ -213,12 +212,5 @@ TEST_CASE("garbage on the decision socket is refused, and another subscriber's d
     }
     peer.send({"a", "b", "c"});
     CHECK_THAT(peer.refusal(), Contains("one frame"));
-    const std::string request = statistics(wire::kWireVersion);
-    peer.send(request.data(), request.size());
-    CHECK_THAT(peer.refusal(), Contains("only Subscribe"));
-    FlatBufferBuilder subscribe;
-    wire::finish(subscribe, 1, wire::CreateSubscribe(subscribe, 4711));
-    peer.send(subscribe);
-    CHECK_THAT(peer.refusal(), Contains("no session has the id 4711"));
     engine.steps(3);
 }

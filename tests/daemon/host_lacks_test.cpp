@@ -26,7 +26,7 @@ TEST_CASE("a check of the configuration refuses a group that this host does not 
     const Ended ended = check(sandbox, kTwoSamplers, "shm:\n  dir: @shm@\n  group: nosuchgroup\n");
     CHECK(ended.status == 2);
     CHECK_THAT(ended.output,
-               Contains("croupierd.yaml:9:3: shm.group: this host has no group 'nosuchgroup'") &&
+               Contains("croupierd.yaml:8:3: shm.group: this host has no group 'nosuchgroup'") &&
                    Contains("1 problem;"));
     CHECK(check(sandbox, kTwoSamplers, "shm: {dir: \"@shm@\", group: root}").status == 0);
 }

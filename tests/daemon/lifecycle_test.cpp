@@ -165,10 +165,10 @@ TEST_CASE("what was published reaches a subscriber that is slow to read, though 
     const Shared<Subscriber> shared;
     // Before this process has an engine of its own: a fork takes none of ZMQ's threads along.
     auto child = ChildProcess::start([&] {
-        ControlPeer subscriber(daemon.decisions_endpoint());
+        ControlPeer subscriber(daemon.endpoint());
         if (!eventually([&] { return shared->session_id != 0; })) return 1;
         flatbuffers::FlatBufferBuilder builder;
-        wire::finish(builder, 1, wire::CreateSubscribe(builder, shared->session_id));
+        wire::finish(builder, 1, wire::CreateConfigure(builder, shared->session_id, true));
         subscriber.send(builder);
         while (const wire::Message* message = subscriber.receive()) {
             const auto* step = message->body_as_StepDecisions();
@@ -296,8 +296,6 @@ TEST_CASE("a start that fails exits with 1, says what is wrong, and leaves nothi
                Contains(address) && Contains("metrics.listen"));
     CHECK_THAT(failed_start(sandbox, "control: {endpoint: \"ipc:///proc/none/control.sock\"}"),
                Contains("cannot bind") && Contains("/proc/none/control.sock"));
-    CHECK_THAT(failed_start(sandbox, "decisions: {endpoint: \"ipc:///proc/none/decisions.sock\"}"),
-               Contains("cannot bind") && Contains("/proc/none/decisions.sock"));
     CHECK_THAT(failed_start(sandbox, "run_dir: /proc/none"), Contains("run_dir") && Contains("/proc/none"));
     CHECK_THAT(failed_start(sandbox, "shm: {dir: /nowhere/shm}"), Contains("/nowhere/shm"));
     CHECK_THAT(failed_start(sandbox, "shm: {dir: " + sandbox.shm_directory() + ", group: no-such-group}"),

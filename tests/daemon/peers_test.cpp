@@ -61,11 +61,6 @@ std::string asks_to_drain(ControlPeer& peer) {
     return asked<wire::Drain>(peer, [](auto& builder) { return wire::CreateDrain(builder); });
 }
 
-std::string subscribes(const DaemonProcess& daemon, std::uint64_t id) {
-    ControlPeer peer(daemon.decisions_endpoint());
-    return asked<wire::Subscribe>(peer, [&](auto& builder) { return wire::CreateSubscribe(builder, id); });
-}
-
 nlohmann::json statistics(const DaemonProcess& daemon) {
     ControlPeer peer(daemon.endpoint());
     FlatBufferBuilder builder;
@@ -105,7 +100,6 @@ TEST_CASE("a user can close, configure, subscribe to, take over and resume only 
               int let_in = 0;
               let_in += !refused(asks_to_close(peer, id));
               let_in += !refused(asks_for_stream(peer, id));
-              let_in += !refused(subscribes(daemon, id));
               let_in += !refused(opens(daemon, "victim", false, true));
               let_in += !refused(opens(daemon, "victim", true, false));
               let_in += !refused(opens(daemon, "dead", true, false));

@@ -71,9 +71,8 @@ TEST_CASE("a second daemon at the endpoints of the first is refused, and the fir
     const DaemonProcess first;
     const Sandbox second;
     const HeldPort held;
-    second.write_config(kTwoSamplers, doomed_metrics(held) + "control: {endpoint: \"" + first.endpoint() +
-                                          "\"}\ndecisions: {endpoint: \"" + first.decisions_endpoint() +
-                                          "\"}\n");
+    second.write_config(kTwoSamplers,
+                        doomed_metrics(held) + "control: {endpoint: \"" + first.endpoint() + "\"}\n");
     const Ended ended = run_croupierd(second, {"--config", second.config_path()});
     CHECK(ended.status == 1);
     CHECK_THAT(ended.output, Contains("cannot bind " + first.endpoint()) &&

@@ -67,8 +67,7 @@ class Flood {
             const int browser = begin_connection(port_);
             if (browser < 0) return;
             browsers_.push_back(browser);
-            for (const char* socket : {"/control.sock", "/decisions.sock"})
-                peers_.emplace_back(directory_ + socket);
+            for (int each = 0; each < 2; ++each) peers_.emplace_back(directory_ + "/control.sock");
         }
     }
 

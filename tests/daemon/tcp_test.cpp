@@ -34,7 +34,6 @@ struct TcpSetup {
     KeyPair server = fresh_keys();
     KeyPair client = fresh_keys();
     std::string control = "tcp://127.0.0.1:" + std::to_string(free_port());
-    std::string decisions = "tcp://127.0.0.1:" + std::to_string(free_port());
 
     TcpSetup() {
         std::ofstream(files.directory() + "/secret") << server.secret << "\n";
@@ -42,8 +41,7 @@ struct TcpSetup {
     }
     std::string yaml() const {
         return "control:\n  endpoint: \"" + control + "\"\n  curve: {secret_key_file: " + files.directory() +
-               "/secret, authorized_keys_file: " + files.directory() + "/clients}\ndecisions: {endpoint: \"" +
-               decisions + "\"}\n";
+               "/secret, authorized_keys_file: " + files.directory() + "/clients}\n";
     }
     EngineShape shape(const KeyPair& keys) const {
         EngineShape made;

@@ -106,11 +106,8 @@ LastStage::LastStage(const TwoHosts& hosts, fan_out::Transport transport) : host
     const CurvePair scheduler_keys;
     const CurvePair relay_keys;
     std::string control;
-    std::string decisions;
-    hosts.on_stage_host([&] {
-        control = "tcp://" + hosts.stage_address() + ":" + std::to_string(free_port());
-        decisions = "tcp://" + hosts.stage_address() + ":" + std::to_string(free_port());
-    });
+    hosts.on_stage_host(
+        [&] { control = "tcp://" + hosts.stage_address() + ":" + std::to_string(free_port()); });
     hosts.on_engine_host(
         [&] { route_.root = "tcp://" + hosts.engine_address() + ":" + std::to_string(free_port()); });
     route_.control = control;
@@ -123,8 +120,7 @@ LastStage::LastStage(const TwoHosts& hosts, fan_out::Transport transport) : host
     write_file(files_.directory() + "/clients", scheduler_keys.open);
     const std::string yaml = "control:\n  endpoint: \"" + control +
                              "\"\n  curve: {secret_key_file: " + files_.directory() +
-                             "/daemon-secret, authorized_keys_file: " + files_.directory() +
-                             "/clients}\ndecisions: {endpoint: \"" + decisions + "\"}\n";
+                             "/daemon-secret, authorized_keys_file: " + files_.directory() + "/clients}\n";
     hosts.on_stage_host(
         [&] { daemon_ = std::make_unique<DaemonProcess>(kTwoSamplers, yaml, program_beside("croupierd")); });
 }
@@ -271,8 +267,12 @@ void RemoteScheduler::submit(std::uint64_t half) {
 }
 
 void RemoteScheduler::take() {
-    const auto step = session_->wait(kPatienceMs);
-    if (!step) throw std::runtime_error("a step was not decided");
+    if (!take_within(kPatienceMs)) throw std::runtime_error("a step was not decided");
+}
+
+bool RemoteScheduler::take_within(std::uint32_t timeout_ms) {
+    const auto step = session_->wait(timeout_ms);
+    if (!step) return false;
     REQUIRE(step->refused == 0);
     for (const croupier_decision& decision : step->decisions) {
         REQUIRE(decision.error == 0);
@@ -285,6 +285,7 @@ void RemoteScheduler::take() {
             REQUIRE(tokens[decision.position] == decision.token);
         }
     }
+    return true;
 }
 
 // After a recovery one half may be a token ahead of the other.

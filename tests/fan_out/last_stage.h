@@ -99,6 +99,8 @@ class RemoteScheduler {
     void serve(std::size_t tokens_each);
     void submit(std::uint64_t half);
     void take();  // the oldest step in flight
+    // False: it was not decided in time.
+    bool take_within(std::uint32_t timeout_ms);
     void close();
 
     client::Session& session() { return *session_; }

@@ -1,5 +1,7 @@
 // A scheduler without a segment of its own, and the host where its session is: tokens as from a local
 // session.
+#include <poll.h>
+
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <csignal>
@@ -262,6 +264,28 @@ TEST_CASE(
         REQUIRE(one);
         CHECK(one->decisions[0].token == before.at(1)[position]);
     }
+    scheduler.close();
+}
+
+TEST_CASE("through a relay the session's descriptor is readable when a step is decided") {
+    const TwoHosts hosts;
+    LastStage stage(hosts);
+    stage.start_relay();
+    RemoteScheduler scheduler(stage.route(), 6);
+    scheduler.open();
+    stage.start_writer(scheduler.session().segment_path());
+    const int descriptor = scheduler.session().event_fd();
+    for (int round = 0; round < 50; ++round) {
+        // The second submit may read the first step's decisions.
+        scheduler.submit(0);
+        scheduler.submit(1);
+        while (scheduler.session().in_flight() > 0) {
+            pollfd readable{descriptor, POLLIN, 0};
+            REQUIRE(::poll(&readable, 1, 20000) == 1);
+            while (scheduler.session().in_flight() > 0 && scheduler.take_within(0)) continue;
+        }
+    }
+    CHECK(scheduler.tokens() == served_locally(6, 50));
     scheduler.close();
 }
 

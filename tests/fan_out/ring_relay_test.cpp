@@ -1,6 +1,8 @@
 // The relay's half, record by record: what it carries out, and what it refuses.
 #include "client/ring_relay.h"
 
+#include <poll.h>
+
 #include <catch2/catch.hpp>
 #include <cstring>
 #include <functional>
@@ -8,6 +10,7 @@
 #include "client/record_messages.h"
 #include "croupier/client.hpp"
 #include "proto/segment_header.h"
+#include "shm/step_claims.h"
 #include "testing/session_files.h"
 
 using namespace croupier;
@@ -306,6 +309,69 @@ TEST_CASE("what becomes of the daemon and the session is told once") {
     CHECK_THAT(refusal_of(attached.relay.news()), Contains("is closed"));
     CHECK_FALSE(attached.relay.attached());
     CHECK_FALSE(attached.relay.news());
+}
+
+TEST_CASE("decided steps are returned in order, each once, and again to a scheduler that attaches anew") {
+    Attached attached;
+    RingRelay& relay = attached.relay;
+    REQUIRE(relay.news());  // the daemon is alive
+    REQUIRE_FALSE(relay.apply(submit_record(kFirst + 3, 0, {{1, nullptr}})));
+    REQUIRE_FALSE(relay.apply(submit_record(kFirst + 4, 1, {{2, nullptr}})));
+    shm::Segment& segment = attached.files.segment;
+    CHECK_FALSE(relay.news());
+    const auto decide = [&](std::uint32_t slot, std::uint64_t uid, std::int32_t token) {
+        proto::Decision decision;
+        decision.sequence_uid = uid;
+        decision.token = token;
+        segment.decisions(slot)[0].store(decision);
+        segment.committed(slot)[0].store(1);
+    };
+    const auto check_next = [&](std::uint64_t step, std::uint64_t uid, std::int32_t token) {
+        const auto news = relay.news();
+        REQUIRE(news);
+        const auto* decided = parsed(*news).body_as_StepDecisions();
+        REQUIRE(decided != nullptr);
+        CHECK(decided->session_id() == 1);
+        CHECK(decided->step() == step);
+        REQUIRE(decided->decisions()->size() == 1);
+        CHECK(decided->decisions()->Get(0)->sequence_uid() == uid);
+        CHECK(decided->decisions()->Get(0)->token() == token);
+    };
+    decide(1, 2, 20);
+    // An undecided step holds back the next one.
+    CHECK_FALSE(relay.news());
+    decide(0, 1, 10);
+    check_next(0, 1, 10);
+    check_next(1, 2, 20);
+    CHECK_FALSE(relay.news());
+    REQUIRE(relay.apply(attach_record()));
+    check_next(0, 1, 10);
+    check_next(1, 2, 20);
+}
+
+TEST_CASE("steps that were decided before their session ended are returned before its end") {
+    Attached attached;
+    REQUIRE(attached.relay.news());  // the daemon is alive
+    REQUIRE_FALSE(attached.relay.apply(submit_record(kFirst + 3, 0, {{1, nullptr}})));
+    attached.files.segment.committed(0)[0].store(1);
+    attached.files.segment.header().state = proto::SessionState::closed;
+    const auto first = attached.relay.news();
+    REQUIRE(first);
+    CHECK(parsed(*first).body_as_StepDecisions() != nullptr);
+    CHECK_THAT(refusal_of(attached.relay.news()), Contains("is closed"));
+}
+
+TEST_CASE("the relay's descriptor is readable after a step is decided") {
+    Attached attached;
+    while (attached.relay.news()) continue;
+    REQUIRE_FALSE(attached.relay.apply(submit_record(kFirst + 3, 0, {{1, nullptr}})));
+    const shm::StepClaims claims(attached.files.segment, 0);
+    claims.refuse(proto::DecisionError::bad_record);
+    pollfd readable{attached.relay.descriptor(), POLLIN, 0};
+    CHECK(::poll(&readable, 1, 20000) == 1);
+    REQUIRE(attached.relay.news());
+    attached.relay.let_go("the test ends");
+    CHECK(attached.relay.descriptor() == -1);
 }
 
 TEST_CASE("a step is given up by its record: it can be taken then, and its sequences finished") {

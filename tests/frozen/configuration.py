@@ -18,7 +18,6 @@ FROZEN_DEFAULTS = [
     "shm.group",
     "control.endpoint",
     "control.ipc_mode",
-    "decisions.endpoint",
     "metrics.listen",
     "metrics.explain",
     "hot_set.size",
@@ -26,7 +25,7 @@ FROZEN_DEFAULTS = [
     "log.level",
     "log.format",
 ]
-OF_A_USER = ["run_dir", "shm.dir", "control.endpoint", "decisions.endpoint"]
+OF_A_USER = ["run_dir", "shm.dir", "control.endpoint"]
 # Values of the kinds whose range is no list.
 OF_KIND = {
     "address": ["127.0.0.1:9464", "[::1]:9464", "off"],

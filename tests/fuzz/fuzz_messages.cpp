@@ -41,7 +41,6 @@ void walk_info(const SessionInfo& info) {
     use(info.segment_path());
     use(info.shm_directory());
     use(info.instance());
-    use(info.decisions_endpoint());
 }
 
 void walk_decisions(const StepDecisions& step) {
@@ -65,7 +64,6 @@ void walk(const Message& message) {
     if (const auto* body = message.body_as_Draining()) use(body->sessions());
     if (const auto* body = message.body_as_StatisticsReply()) use(body->json());
     if (const auto* body = message.body_as_Refusal()) use(body->message());
-    if (const auto* body = message.body_as_Subscribe()) use(body->session_id());
     if (const auto* step = message.body_as_StepDecisions()) walk_decisions(*step);
 }
 

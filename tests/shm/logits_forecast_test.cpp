@@ -26,6 +26,8 @@ TEST_CASE("nothing is forecast of a session's first step", "[forecast]") {
     CHECK_FALSE(forecast.due(kBegin));
     CHECK_FALSE(forecast.due(kBegin + 5 * kMs));
     CHECK(forecast.until_due(kBegin) == 0);
+    CHECK(forecast.around(kBegin + 5 * kMs).until == LogitsForecast::kNone);
+    CHECK(forecast.around(kBegin + 5 * kMs).since == LogitsForecast::kNone);
 }
 
 TEST_CASE("logits are due around the time that steps took before, no earlier and not for ever",
@@ -38,6 +40,10 @@ TEST_CASE("logits are due around the time that steps took before, no earlier and
     CHECK(forecast.due(last + 5 * kMs));
     CHECK(forecast.due(last + 5 * kMs + 300'000));
     CHECK_FALSE(forecast.due(last + 6 * kMs));
+    CHECK(forecast.around(last + 2 * kMs).until == 3 * kMs);
+    CHECK(forecast.around(last + 2 * kMs).since == LogitsForecast::kNone);
+    CHECK(forecast.around(last + 9 * kMs).since == 4 * kMs);
+    CHECK(forecast.around(last + 9 * kMs).until == LogitsForecast::kNone);
     CHECK(forecast.until_due(last + 1 * kMs) > 3 * kMs);
     CHECK(forecast.until_due(last + 1 * kMs) < 4 * kMs);
     CHECK(forecast.until_due(last + 5 * kMs) == 0);

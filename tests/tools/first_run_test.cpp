@@ -268,8 +268,7 @@ TEST_CASE(
         CHECK(printed.status == 0);
         CHECK_THAT(printed.output, Contains("run_dir: \"" + user.run_dir() + "\"") &&
                                        Contains("dir: \"" + user.usual_shm_dir() + "\"") &&
-                                       Contains(endpoint_in(user.run_dir())) &&
-                                       Contains("ipc://" + user.run_dir() + "/decisions.sock"));
+                                       Contains(endpoint_in(user.run_dir())));
     }
 }
 
@@ -359,8 +358,6 @@ TEST_CASE("first run: the error for a path without permission names the key to s
                Contains("shm.dir /etc/croupier-none: permission denied; set shm.dir to"));
     CHECK_THAT(refusal("control: {endpoint: \"ipc:///etc/croupier-none.sock\"}\n"),
                Contains("cannot bind") && Contains("set control.endpoint to"));
-    CHECK_THAT(refusal("decisions: {endpoint: \"ipc:///etc/croupier-none.sock\"}\n"),
-               Contains("cannot bind") && Contains("set decisions.endpoint to"));
     CHECK(user.shm_dirs().empty());
     CHECK_FALSE(fs::exists(user.run_dir()));
 }

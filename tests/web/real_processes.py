@@ -57,7 +57,6 @@ class Daemon:
             "shm": {"dir": str(self.shm)},
             "samplers": {"count": samplers},
             "control": {"endpoint": self.endpoint},
-            "decisions": {"endpoint": f"ipc://{self.folder}/decisions.sock"},
             "metrics": {"listen": f"127.0.0.1:{self.port}"},
         }
         (self.folder / "croupierd.yaml").write_text(json.dumps(config))

@@ -77,18 +77,16 @@ std::string left_behind(const Examined& examined) {
 std::string squatted_run_file(const Examined& examined) {
     const auto& config = examined.config;
     std::string fault = squatted(config.run_dir + "/" + config.instance + ".lock", examined.daemon_user.uid);
-    for (const std::string& endpoint : {config.control.endpoint, config.decisions.endpoint}) {
-        if (!fault.empty() || !endpoint.starts_with(kIpc)) continue;
-        const std::string path = endpoint.substr(kIpc.size());
-        if (path.size() >= sizeof(sockaddr_un::sun_path)) {
-            return fmt::format("{} is too long for a socket: {} bytes, at most {}", path, path.size(),
-                               sizeof(sockaddr_un::sun_path) - 1);
-        }
-        fault = squatted(path + ".lock", examined.daemon_user.uid);
-        struct stat status {};
-        if (fault.empty() && ::lstat(path.c_str(), &status) == 0 && !S_ISSOCK(status.st_mode)) {
-            fault = path + " is no socket";
-        }
+    if (!fault.empty() || !config.control.endpoint.starts_with(kIpc)) return fault;
+    const std::string path = config.control.endpoint.substr(kIpc.size());
+    if (path.size() >= sizeof(sockaddr_un::sun_path)) {
+        return fmt::format("{} is too long for a socket: {} bytes, at most {}", path, path.size(),
+                           sizeof(sockaddr_un::sun_path) - 1);
+    }
+    fault = squatted(path + ".lock", examined.daemon_user.uid);
+    struct stat status {};
+    if (fault.empty() && ::lstat(path.c_str(), &status) == 0 && !S_ISSOCK(status.st_mode)) {
+        fault = path + " is no socket";
     }
     return fault;
 }
@@ -171,18 +169,16 @@ Finding check_run_files(const Examined& examined) {
     if (!S_ISDIR(status.st_mode))
         return broken("run_dir " + folder + " is no folder", how_to_clear(folder, "run_dir"));
     if (!may(user, status, kMayWrite | kMayEnter)) {
-        return broken(
-            fmt::format("no permission: {} may not write to run_dir {}, which belongs to {}", user.name,
-                        folder, owner_in_words(status.st_uid)),
-            fmt::format(
-                "leave run_dir, control.endpoint and decisions.endpoint out: a daemon of {} then has paths "
-                "of its own ($XDG_RUNTIME_DIR/croupier, or /tmp/croupier-UID)",
-                user.name));
+        return broken(fmt::format("no permission: {} may not write to run_dir {}, which belongs to {}",
+                                  user.name, folder, owner_in_words(status.st_uid)),
+                      fmt::format("leave run_dir and control.endpoint out: a daemon of {} then has paths "
+                                  "of its own ($XDG_RUNTIME_DIR/croupier, or /tmp/croupier-UID)",
+                                  user.name));
     }
     if (const std::string file = squatted_run_file(examined); !file.empty()) {
         return broken("squatted: " + file + "; the daemon makes its own there",
-                      "find out whose it is, and remove it when no process uses it; or set another run_dir, "
-                      "control.endpoint and decisions.endpoint");
+                      "find out whose it is, and remove it when no process uses it; or set another run_dir "
+                      "and control.endpoint");
     }
     return fine(folder + " and the sockets' paths are the daemon's");
 }

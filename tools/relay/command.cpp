@@ -37,7 +37,7 @@ struct RelayOptions {
 };
 
 constexpr const char* kVariables = "CROUPIER_RELAY_";
-// Short, so that it sees a stop in time; it tries again for as long as it runs.
+// Short, so that the relay sees a stop soon. It tries again until it joins.
 constexpr std::chrono::seconds kJoin{1};
 constexpr std::chrono::seconds kLongestNcclJoin{70};
 
@@ -52,7 +52,7 @@ void stop_on(int signal) {
     ::sigaction(signal, &action, nullptr);
 }
 
-// The first word of the file; its public half is computed.
+// Reads the secret key, the first word of the file, and computes the public one.
 void read_keys(const std::string& path, fan_out::FanOutKeys& keys) {
     std::ifstream file(path);
     if (!file) throw std::runtime_error("cannot read the key in " + path + ": " + std::strerror(errno));
@@ -66,7 +66,7 @@ void read_keys(const std::string& path, fan_out::FanOutKeys& keys) {
     keys.own_public = open.data();
 }
 
-// An option that was misspelt in the environment would else be left out in silence.
+// Without this check a misspelt option in the environment would be ignored silently.
 void check_environment(const CLI::App& relay) {
     std::vector<std::string> known;
     for (const CLI::Option* option : relay.get_options()) {
@@ -94,7 +94,7 @@ void name_variables(CLI::App& relay) {
 int run_relay(RelayOptions options, const CLI::App& app) {
     stop_on(SIGTERM);
     stop_on(SIGINT);
-    // Who asks for metrics may be gone before the answer.
+    // A client of the metrics port may be gone before the answer.
     ::signal(SIGPIPE, SIG_IGN);
     event_log::configure(options.log);
     check_environment(app);
@@ -115,13 +115,14 @@ void add_relay_command(CLI::App& app, int& status) {
     auto options = std::make_shared<RelayOptions>();
     options->group.member = 1;
     options->group.join_timeout = kJoin;
-    auto* relay = app.add_subcommand(
-        "relay", "Write the records of a scheduler on another host into the session's ring on this one");
+    auto* relay =
+        app.add_subcommand("relay", "Connect a scheduler on another host to its session on this one");
     relay->footer(
-        "Runs beside the daemon of the last pipeline stage; docs/several-hosts.md says when and how.\n"
-        "It waits for a scheduler, serves it until that dies or leaves, and waits for the next.\n"
-        "Each option may stand in the environment instead, --root as CROUPIER_RELAY_ROOT: that is how the "
-        "unit croupier-relay@NAME.service reads /etc/croupier/relay-NAME.env.\n"
+        "Run it beside the daemon of the last pipeline stage (docs/several-hosts.md). It waits for a\n"
+        "scheduler, writes its records into the session's ring, returns the decisions, and waits for the\n"
+        "next scheduler when this one leaves or dies.\n"
+        "Options may also be set in the environment, for example --root as CROUPIER_RELAY_ROOT. The unit\n"
+        "croupier-relay@NAME.service reads them from /etc/croupier/relay-NAME.env.\n"
         "Examples:\n"
         "  croupier relay --root tcp://10.0.0.1:7001 --root-key 'KEY' \\\n"
         "      --key-file /etc/croupier/relay.secret\n"
@@ -134,17 +135,20 @@ void add_relay_command(CLI::App& app, int& status) {
     relay->add_option("--key-file", options->key_file, "For tcp: a file with this member's secret CURVE key");
     relay->add_option("--root-key", options->group.keys.peer_public,
                       "For tcp: the scheduler's public CURVE key");
-    relay->add_option("--members", options->group.members, "Of the group, the scheduler included")
+    relay
+        ->add_option("--members", options->group.members,
+                     "Number of members in the group, including the scheduler")
         ->capture_default_str();
-    relay->add_option("--member", options->group.member, "Which of them this is; 0 is the scheduler")
+    relay->add_option("--member", options->group.member, "Number of this member; 0 is the scheduler")
         ->capture_default_str();
     command_line::add_choice(*relay, "--transport", options->group.transport,
-                             {{"zmq", Transport::zmq}, {"nccl", Transport::nccl}}, "How records come");
+                             {{"zmq", Transport::zmq}, {"nccl", Transport::nccl}},
+                             "Transport of the records");
     relay->add_option("--device", options->group.device, "With nccl: this member's GPU")
         ->capture_default_str();
     relay->add_option("-i,--instance", options->instance, "The daemon's `instance`")->capture_default_str();
     relay->add_option("--shm-dir", options->directory, "The daemon's `shm.dir`")->capture_default_str();
-    relay->add_option("--metrics", options->metrics, "Where /metrics listens for Prometheus: HOST:PORT");
+    relay->add_option("--metrics", options->metrics, "Serve Prometheus metrics at HOST:PORT");
     event_log::add_options(*relay, options->log);
     name_variables(*relay);
     relay->callback([options, relay, &status] {

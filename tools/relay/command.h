@@ -1,4 +1,4 @@
-// `croupier relay`: writes a remote scheduler's records into the session's ring on this host.
+// `croupier relay`: connects a scheduler on another host to its session on this one.
 #pragma once
 
 #include <CLI/CLI.hpp>

@@ -49,31 +49,29 @@ class Counts : public prometheus::Collectable {
         const RelayCounts& all = *counts_;
         return {
             counter("croupier_relay_groups_joined_total",
-                    "Groups that this relay joined: schedulers, and their returns", all.groups),
+                    "Groups joined: one for each connection of a scheduler", all.groups),
             counter("croupier_relay_groups_lost_total",
-                    "Groups that ended under it: the scheduler left or died", all.groups_lost),
-            counter("croupier_relay_joins_refused_total", "Attempts to join that a scheduler refused",
+                    "Groups that ended because the scheduler left or died", all.groups_lost),
+            counter("croupier_relay_joins_refused_total", "Joins that a scheduler refused",
                     all.joins_refused),
-            counter("croupier_relay_sessions_attached_total", "Sessions that it became the client of",
-                    all.attachments),
-            counter("croupier_relay_records_total", "Records that came from schedulers", all.records),
+            counter("croupier_relay_sessions_attached_total", "Sessions attached", all.attachments),
+            counter("croupier_relay_records_total", "Records received from schedulers", all.records),
             counter("croupier_relay_record_bytes_total", "Bytes of these records", all.record_bytes),
-            counter("croupier_relay_records_refused_total", "Records that could not be carried out",
-                    all.records_refused),
-            counter("croupier_relay_answers_total", "Answers that went to schedulers", all.answers),
-            family("croupier_relay_apply_seconds_total", "Time in which records were carried out",
+            counter("croupier_relay_records_refused_total", "Records refused", all.records_refused),
+            counter("croupier_relay_answers_total", "Messages sent to schedulers: answers and decided steps",
+                    all.answers),
+            family("croupier_relay_apply_seconds_total", "Time spent on applying records",
                    MetricType::Counter,
                    static_cast<double>(all.apply_ns.load(std::memory_order_relaxed)) * 1e-9),
-            gauge("croupier_relay_behind_seconds",
-                  "For how long a record has waited whenever the relay looked; 0: none waits",
+            gauge("croupier_relay_behind_seconds", "Time since no record waited; 0 if none waits",
                   behind_seconds(all)),
-            gauge("croupier_relay_answers_waiting", "Answers that the scheduler has not made room for",
+            gauge("croupier_relay_answers_waiting", "Messages that the scheduler has no room for",
                   static_cast<double>(all.answers_waiting.load(std::memory_order_relaxed))),
-            gauge("croupier_relay_steps_in_flight", "Steps that are published and not taken",
+            gauge("croupier_relay_steps_in_flight", "Steps in flight: published and not taken",
                   static_cast<double>(all.steps_in_flight.load(std::memory_order_relaxed))),
-            gauge("croupier_relay_joined", "1 while a scheduler's group is complete",
+            gauge("croupier_relay_joined", "1 while the relay is in a scheduler's group",
                   all.joined.load(std::memory_order_relaxed) ? 1 : 0),
-            gauge("croupier_relay_attached", "1 while it is a session's client",
+            gauge("croupier_relay_attached", "1 while the relay is a session's client",
                   all.attached.load(std::memory_order_relaxed) ? 1 : 0),
         };
     }
@@ -82,7 +80,7 @@ class Counts : public prometheus::Collectable {
     const RelayCounts* counts_;
 };
 
-// The library says no more than that it could not.
+// The library does not say why it cannot listen.
 std::unique_ptr<prometheus::Exposer> listening(const std::string& listen) {
     const auto colon = listen.rfind(':');
     if (colon == 0 || colon == std::string::npos || colon + 1 == listen.size() ||

@@ -1,4 +1,4 @@
-// What `croupier relay` did and does, for Prometheus.
+// Prometheus metrics of `croupier relay`.
 #pragma once
 
 #include <memory>
@@ -15,8 +15,8 @@ namespace croupier::tools {
 
 class RelayMetrics {
   public:
-    // Answers at http://<listen>/metrics as long as it lives, which is no longer than `relay` does. Throws
-    // std::runtime_error when it cannot listen there.
+    // Serves http://<listen>/metrics. `relay` must outlive this. Throws std::runtime_error if it cannot
+    // listen there.
     RelayMetrics(const std::string& listen, const fan_out::Relay& relay);
     RelayMetrics(const RelayMetrics&) = delete;
     RelayMetrics& operator=(const RelayMetrics&) = delete;

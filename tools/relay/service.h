@@ -1,4 +1,4 @@
-// What a service manager is told of a relay: that it is ready, what it does, that it lives.
+// Tells the service manager that the relay is ready, its status, and that it is alive.
 #pragma once
 
 #include <chrono>
@@ -7,10 +7,10 @@
 
 namespace croupier::tools {
 
-// `longest_look`: how long the relay may go without a look. A watchdog that is shorter is asked for more.
+// `longest_look`: the longest time between two calls of on_look. A shorter watchdog is extended.
 fan_out::RelayObserver service_observer(std::chrono::seconds longest_look);
 
-// Just before the end.
+// Call this just before the relay ends.
 void tell_service_manager_of_the_end();
 
 }  // namespace croupier::tools

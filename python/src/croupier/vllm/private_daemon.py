@@ -359,7 +359,6 @@ def configuration(options: Options, directory: Path, names: Names) -> str:
                 "max_total_bytes": "1TiB",
             },
             "control": {"endpoint": f"ipc://{directory}/control.sock", "ipc_mode": "0600"},
-            "decisions": {"endpoint": f"ipc://{directory}/decisions.sock"},
             "metrics": {"listen": f"127.0.0.1:{options.metrics_port}" if options.metrics_port else "off"},
         },
         indent=1,
