@@ -234,7 +234,7 @@ TEST_CASE("SIGHUP puts reloadable keys in force and names those that need a rest
     CHECK_THAT(failure_of([&] { SmallEngine(daemon.endpoint(), "second"); }), Contains("sessions.max"));
     daemon.write_config("{count: 3, wait: adaptive, max_sleep_us: 77}", "sessions: {max: 2}");
     daemon.signal(SIGHUP);
-    REQUIRE(eventually([&] { return daemon.says("is in force"); }));
+    REQUIRE(eventually([&] { return daemon.says("are in effect"); }));
     CHECK(daemon.says("samplers.count changes only with a restart"));
     CHECK_FALSE(daemon.says("sessions.max changes only with a restart"));
     CHECK(daemon.plane().header().max_sleep_us.load() == 77);
