@@ -140,7 +140,7 @@ void choose_own_order(KeyedStream& random, proto::SamplingParams& params) {
 }
 
 // Rare controls, at most one per request.
-void choose_rare(Request& request, KeyedStream& random, std::uint32_t vocab) {
+void choose_rare(Request& request, KeyedStream& random, const SimOptions& options) {
     proto::SamplingParams& params = request.params;
     switch (random.below(8)) {
         case 0:
@@ -157,13 +157,16 @@ void choose_rare(Request& request, KeyedStream& random, std::uint32_t vocab) {
             choose_dry(request, random);
             break;
         case 4:
-            choose_lists(request, random, vocab);
+            choose_lists(request, random, options.vocab);
             break;
         case 5:
             choose_feedback(random, params);
             break;
         case 6:
             params.rng = static_cast<proto::Rng>(1 + random.below(3));
+            // Hot sets belong to rows.
+            if (options.transport == Transport::lean && params.rng == proto::Rng::shvs)
+                params.rng = proto::Rng::race;
             break;
         default:
             choose_own_order(random, params);
@@ -185,7 +188,7 @@ Request make_request(const SimOptions& options, std::uint32_t index) {
     } else {
         choose_filters(kind, random, request.params);
     }
-    if (kind == Kind::rare) choose_rare(request, random, options.vocab);
+    if (kind == Kind::rare) choose_rare(request, random, options);
     request.params.seed = random.next();
     if (random.chance(0.2))
         request.params = request::params_of_child(request.params, 1 + random.below(kMostSiblings));

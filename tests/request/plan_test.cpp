@@ -18,9 +18,9 @@ using sampler::test::RandomCase;
 
 namespace {
 
-constexpr std::uint32_t kVocab = 20'000;
+constexpr std::uint32_t kVocab = 12'000;
 
-// As a writer finds a request in the segment: the children of none, whose randoms stand at its tokens.
+// As a writer finds a request in the segment: its randoms stand at its tokens' places.
 void as_in_segment(RandomCase& of) {
     of.request.position_shift = 0;
     of.request.wants_support = false;
@@ -31,7 +31,7 @@ proto::Geometry geometry_of(std::uint32_t vocab, proto::Dtype dtype) {
     geometry.vocab = vocab;
     geometry.dtype = dtype;
     geometry.max_batch = 1;
-    geometry.lean_blocks = proto::kUsualLeanBlocks;
+    geometry.lean_blocks = 96;
     proto::fill_even_shards(geometry);
     return geometry;
 }
@@ -167,7 +167,7 @@ Decided decide(SentColumn& column, bool whole, const sampler::Request& request,
 TEST_CASE("a writer and a sampler make the same plan of a request") {
     std::mt19937_64 generator(20261126);
     RandomCase random_case;
-    for (int number = 0; number < 100'000; ++number) {
+    for (int number = 0; number < 30'000; ++number) {
         constexpr std::uint32_t kFewTokens = 70;
         sampler::test::fill_case(random_case, kFewTokens, generator);
         as_in_segment(random_case);
@@ -194,7 +194,7 @@ TEST_CASE("what is sent by a plan is enough where it is said to be, and gives th
     sampler::Workspace workspace(kVocab);
     int sufficient = 0;
     int decided_at_once = 0;
-    for (int number = 0; number < 3'000; ++number) {
+    for (int number = 0; number < 1'000; ++number) {
         sampler::test::fill_case(random_case, kVocab, generator);
         as_in_segment(random_case);
         fill_row(random_case, static_cast<proto::Dtype>(number % 3), generator);
@@ -217,6 +217,6 @@ TEST_CASE("what is sent by a plan is enough where it is said to be, and gives th
         REQUIRE(by_column.requests == 0);
     }
     // Neither would be worth a test if it were rare.
-    CHECK(sufficient > 1'000);
+    CHECK(sufficient > 300);
     CHECK(decided_at_once > sufficient);
 }

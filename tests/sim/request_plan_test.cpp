@@ -120,6 +120,19 @@ TEST_CASE("the mixed requests exercise every rare control, and their lists fit t
     }));
 }
 
+TEST_CASE("lean sessions get no request that asks for a hot set, and else the same requests") {
+    SimOptions options = small_options();
+    const RequestPlan of_rows(options);
+    options.transport = Transport::lean;
+    const RequestPlan of_lean(options);
+    REQUIRE(of_lean.size() == of_rows.size());
+    for (std::uint32_t i = 0; i < of_lean.size(); ++i) {
+        const bool hot = of_rows[i].params.rng == proto::Rng::shvs;
+        CHECK(of_lean[i].params.rng == (hot ? proto::Rng::race : of_rows[i].params.rng));
+        CHECK(of_lean[i].params.top_p == of_rows[i].params.top_p);
+    }
+}
+
 TEST_CASE("most prompts are short, and some reach the maximum") {
     SimOptions options = small_options();
     options.steps = 20000;
