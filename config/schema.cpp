@@ -48,10 +48,10 @@ Key key(const std::string& path, const ValueType<T>& type, Change change, const 
 std::vector<Key> general_keys() {
     return {
         key("instance", instance_name(), restart,
-            "Name of this daemon, part of the names of its segments: two daemons on one host need two names.",
+            "Name of this daemon, part of its segments' names. Two daemons on one host need two names.",
             &Config::instance),
-        key("run_dir", directory(longest_run_dir), restart,
-            "Directory of lock files and of the daemon's own state.", &Config::run_dir),
+        key("run_dir", directory(longest_run_dir), restart, "Directory of lock files and the daemon's state.",
+            &Config::run_dir),
     };
 }
 
@@ -60,9 +60,8 @@ std::vector<Key> shm_keys() {
         {{"off", HugePages::off}, {"try", HugePages::attempt}, {"require", HugePages::require}});
     return {
         key("shm.dir", directory(longest_shm_dir), restart,
-            "Directory of the shared-memory segments, on a tmpfs or a hugetlbfs; the daemon's own, made "
-            "where it is "
-            "missing, into which nobody else may write.",
+            "Directory of the segments, on a tmpfs or hugetlbfs. The daemon creates it; only the daemon may "
+            "write to it.",
             &Config::shm, &Shm::dir),
         key("shm.mode", file_mode(), restart,
             "Permissions of the segments: who may attach as an engine or a worker.", &Config::shm,
@@ -70,12 +69,12 @@ std::vector<Key> shm_keys() {
         key("shm.group", group_name(), restart,
             "Group that owns the segments; empty for the daemon's own group.", &Config::shm, &Shm::group),
         key("shm.hugepages", huge_pages, restart,
-            "Huge pages for the segments: off, try (use small pages for the rest, and say so) or require "
-            "(refuse a session whose memory does not lie in huge pages).",
+            "Huge pages for the segments: off, try (uses small pages for the rest, and logs it) or require "
+            "(refuses a session that does not fit into huge pages).",
             &Config::shm, &Shm::hugepages),
         key("shm.node", numa_node(), restart,
-            "NUMA node on which the segments' memory should lie: auto is the node of most samplers' cores. "
-            "Give the GPUs' node where they are on another one.",
+            "NUMA node for the segments; auto is the node of most samplers' cores. If the GPUs are on "
+            "another node, name that one.",
             &Config::shm, &Shm::node),
     };
 }
@@ -85,8 +84,8 @@ std::vector<Key> sampler_keys() {
         choice<Wait>({{"spin", Wait::spin}, {"adaptive", Wait::adaptive}, {"sleep", Wait::sleep}});
     return {
         key("samplers.count", whole_number(0, proto::kMaxSamplers), restart,
-            "Sampler processes; 0 means one for each core but one, and at least one.", &Config::samplers,
-            &Samplers::count),
+            "Number of sampler processes; 0 starts one for each core but one, and at least one.",
+            &Config::samplers, &Samplers::count),
         key("samplers.threads_per_sampler", whole_number(1, 64), restart, "Threads in each sampler process.",
             &Config::samplers, &Samplers::threads_per_sampler),
         key("samplers.cores", core_list(), restart,
@@ -96,25 +95,24 @@ std::vector<Key> sampler_keys() {
             &Config::samplers, &Samplers::pin),
         key("samplers.wait", wait, restart,
             "How a sampler waits for work: spin (lowest latency, a whole core), sleep (least power) or "
-            "adaptive "
-            "(spins for spin_us and when logits are due by the steps before, else sleeps).",
+            "adaptive (spins for spin_us and when logits are expected, otherwise sleeps).",
             &Config::samplers, &Samplers::wait),
         key("samplers.spin_us", whole_number(0, 100000), reload,
             "Microseconds that an adaptive wait spins before it sleeps.", &Config::samplers,
             &Samplers::spin_us),
         key("samplers.max_sleep_us", whole_number(1, 100000), reload,
-            "Microseconds of the longest sleep between two looks for work.", &Config::samplers,
+            "Longest sleep between two checks for work, in microseconds.", &Config::samplers,
             &Samplers::max_sleep_us),
         key("samplers.heartbeat_timeout_ms", whole_number(100, 600000), reload,
-            "Milliseconds without a heartbeat after which a sampler that is alive but stuck is replaced.",
+            "Milliseconds without a heartbeat after which a sampler is killed and restarted.",
             &Config::samplers, &Samplers::heartbeat_timeout_ms),
         key("samplers.restart_backoff_ms", whole_number(0, 60000), reload,
-            "Milliseconds before a sampler that died is started again.", &Config::samplers,
+            "Milliseconds before a sampler that died is restarted.", &Config::samplers,
             &Samplers::restart_backoff_ms),
         key("samplers.state_mb", whole_number(1, 1048576), reload,
-            "MiB that each sampler may keep of what it derives from token logs for penalties and DRY: some "
-            "100 KB for a history of a thousand tokens. Beyond it, what was used least recently is dropped "
-            "and derived again when asked for.",
+            "MiB that each sampler may keep of the state that it derives from token logs for penalties and "
+            "DRY; a history of a thousand tokens takes about 100 KB. Beyond it, the least recently used "
+            "state is dropped, and derived again when needed.",
             &Config::samplers, &Samplers::state_mb),
     };
 }
@@ -124,16 +122,16 @@ std::vector<Key> session_keys() {
         key("sessions.max", whole_number(1, proto::kMaxSessions), reload,
             "Sessions that may be open at once.", &Config::sessions, &Sessions::max),
         key("sessions.max_segment_bytes", byte_size(mib, tib), reload,
-            "Largest segment that one session may ask for; at most max_total_bytes.", &Config::sessions,
+            "Largest segment of one session; at most max_total_bytes.", &Config::sessions,
             &Sessions::max_segment_bytes),
         key("sessions.max_total_bytes", byte_size(mib, tib), reload,
-            "Shared memory that all sessions together may take.", &Config::sessions,
+            "Shared memory that all sessions together may use.", &Config::sessions,
             &Sessions::max_total_bytes),
         key("sessions.max_batch", whole_number(1, proto::kMaxBatch), reload,
             "Largest batch, in columns of a step.", &Config::sessions, &Sessions::max_batch),
         key("sessions.max_vocab", whole_number(1, proto::kMaxVocab), reload,
-            "Largest vocabulary, in tokens. It bounds what one column can cost, and so how long the columns "
-            "of other sessions wait for a sampler.",
+            "Largest vocabulary, in tokens. It bounds the time of one column, and so how long other sessions "
+            "wait for a sampler.",
             &Config::sessions, &Sessions::max_vocab),
         key("sessions.max_sequences", whole_number(1, proto::kMaxSequences), reload,
             "Sequences that one session may have at once.", &Config::sessions, &Sessions::max_sequences),
@@ -141,14 +139,14 @@ std::vector<Key> session_keys() {
             "Longest sequence, prompt and output together, in tokens.", &Config::sessions,
             &Sessions::max_sequence_tokens),
         key("sessions.reattach_grace_ms", whole_number(0, 3600000), reload,
-            "Milliseconds that a session outlives its engine, so that a restarted engine finds it again.",
-            &Config::sessions, &Sessions::reattach_grace_ms),
+            "Milliseconds that a session waits for its engine to restart.", &Config::sessions,
+            &Sessions::reattach_grace_ms),
         key("sessions.drain_timeout_ms", whole_number(0, 3600000), reload,
             "Milliseconds that a stopping daemon waits for steps in flight.", &Config::sessions,
             &Sessions::drain_timeout_ms),
         key("sessions.step_deadline_ms", whole_number(0, 3600000), reload,
-            "Milliseconds from a step's submission after which the daemon gives it up if its logits are not "
-            "complete: its columns are answered with the error given_up. 0: never.",
+            "Milliseconds after a step's submission at which the daemon gives it up if logits are missing; "
+            "its columns get the error given_up. 0: never.",
             &Config::sessions, &Sessions::step_deadline_ms),
     };
 }
@@ -162,20 +160,20 @@ ValueType<std::uint32_t> hot_size() {
 std::vector<Key> hot_set_keys() {
     return {
         key("hot_set.size", hot_size(), reload,
-            "Ids of the hot set that new sequences are given; their `rng: race` then becomes `shvs`, whose "
-            "tokens depend on the set and the order. With 0 the race draws, which depends on neither, and a "
-            "request that asks for `shvs` lets each row choose its blocks.",
+            "Size of the hot set of new sequences, in ids. Above 0, their `rng: race` becomes `shvs`, whose "
+            "tokens depend on the set and the order. With 0, a request for `shvs` uses the blocks that its "
+            "row puts first.",
             &Config::hot_set, &HotSet::size),
         key("hot_set.adapt", on_off(), reload,
-            "Whether the daemon moves the size to where draws cost least. The tokens of untruncated draws "
-            "then depend on when their sequence was admitted.",
+            "Whether the daemon changes the size to the one whose draws cost least. The tokens of "
+            "untruncated draws then depend on when their sequence was admitted.",
             &Config::hot_set, &HotSet::adapt),
         key("hot_set.least", hot_size(), reload, "Smallest size that adapting may choose.", &Config::hot_set,
             &HotSet::least),
         key("hot_set.most", hot_size(), reload, "Largest size that adapting may choose; at least least.",
             &Config::hot_set, &HotSet::most),
         key("hot_set.hysteresis_percent", whole_number(0, 50), reload,
-            "By how much another size must be cheaper before adapting moves to it, in percent.",
+            "By how many percent another size must be cheaper before the daemon changes to it.",
             &Config::hot_set, &HotSet::hysteresis_percent),
     };
 }
@@ -213,24 +211,24 @@ std::vector<Key> observation_keys() {
         choice<LogFormat>({{"text", LogFormat::text}, {"json", LogFormat::json}});
     return {
         key("metrics.listen", listen_address(), restart,
-            "Address of the HTTP server for the page at /, /metrics, /livez, /readyz and /explain; port 0 "
-            "takes a free one, as the default's does where another program has it. The log says which.",
+            "Address of the HTTP server for the page at /, /metrics, /livez, /readyz and /explain. Port 0 "
+            "takes a free one; so does the default if another program has its port. The log says which.",
             &Config::metrics, &Metrics::listen),
         key("metrics.hosts", host_names(), restart,
-            "Further names under which clients reach metrics.listen, such as a service's or a proxy's. IP "
-            "addresses, localhost and the host's own name always work; a request for any other name is "
-            "refused, so that no web page can read the answers through a name of its own (DNS rebinding).",
+            "Further host names by which clients reach metrics.listen, such as a proxy's. IP addresses, "
+            "localhost and the host's own name always work. Any other name is refused, which stops DNS "
+            "rebinding.",
             &Config::metrics, &Metrics::hosts),
         key("metrics.explain", on_off(), restart,
-            "Whether /explain shows the next decision of a sequence to whoever reaches metrics.listen, with "
-            "its row of logits and what its user wrote (docs/security.md).",
+            "Whether /explain shows a sequence's next decision, with its logits, prompt and output, to "
+            "everyone who can reach metrics.listen (docs/security.md).",
             &Config::metrics, &Metrics::explain),
         key("metrics.tokenizer", optional_file(), restart,
-            "A model's tokenizer.json, by which /explain shows tokens as text; empty: by their ids.",
+            "The model's tokenizer.json, with which /explain shows tokens as text; empty: ids only.",
             &Config::metrics, &Metrics::tokenizer),
         key("log.level", level, reload, "Least severe level that is logged.", &Config::log, &Log::level),
         key("log.format", format, reload,
-            "Form of the log lines: text, which is key=value and short on a terminal, or json.", &Config::log,
+            "Format of log lines: text (key=value; shorter on a terminal) or json.", &Config::log,
             &Log::format),
     };
 }
@@ -258,8 +256,8 @@ const std::vector<Key>& keys() {
 const std::vector<Section>& sections() {
     static const std::vector<Section> all{
         {"shm", "The shared-memory segments."},
-        {"samplers", "The processes that decide."},
-        {"sessions", "What engines may ask for; a request beyond a limit is refused with the limit's name."},
+        {"samplers", "The processes that decide tokens."},
+        {"sessions", "Limits of what engines may request. A refusal names the limit."},
         {"hot_set", "The hot set of `rng: shvs`, in sessions that have a hotness order (docs/hotsets.md)."},
         {"control", "The control socket."},
         {"control.curve", "Encryption and authentication of the control socket (ZMQ CURVE)."},

@@ -24,21 +24,22 @@ using croupier::config::Problem;
 constexpr const char* kFooter = R"(
 Examples:
   croupierd
-      serve until SIGTERM
+      run the daemon until SIGTERM
   croupierd --print-config >croupierd.yaml
-      a file to begin with
+      write a configuration with all defaults
   croupierd --config croupierd.yaml --check-config
-      is the file sound?
+      check the file
   croupierd --config croupierd.yaml
-      serve with it
+      run the daemon with this file
   croupierd --stand-in-fd 3 3<>SEGMENT
-      beside an engine: decides while there is no daemon
+      decide for one session while there is no daemon
 
 Signals:
-  SIGTERM, SIGINT   drain: steps in flight finish and are taken, then it ends
-  SIGUSR1           hand over: it ends, and its sessions wait for the next
-                    daemon (systemctl restart)
-  SIGHUP            read the configuration again; say which changes need a
+  SIGTERM, SIGINT   drain: steps in flight are decided and taken, then the
+                    daemon exits
+  SIGUSR1           hand over: the daemon exits; its sessions wait for the
+                    next one (systemctl restart)
+  SIGHUP            read the configuration again; log which changes need a
                     restart)";
 
 int report(const std::vector<Problem>& problems) {
@@ -89,35 +90,35 @@ std::string require_name(const std::string& file) {
 }
 
 int run(int argc, char** argv) {
-    CLI::App app{"croupierd: turns logits in shared memory into tokens, off the GPUs", "croupierd"};
+    CLI::App app{"croupierd: sample tokens from logits in shared memory, on CPUs", "croupierd"};
     app.footer(kFooter);
     app.set_version_flag("--version", CROUPIER_VERSION);
     std::string named;
     bool check_only = false;
     bool print_only = false;
-    app.add_option(
-           "-c,--config", named,
-           std::string("The YAML configuration; default: ") + croupier::config::kHostFile +
-               " for the host's daemon, built-in defaults for a user's own and where that is not there")
+    app.add_option("-c,--config", named,
+                   std::string("YAML configuration file (default: ") + croupier::config::kHostFile +
+                       " for the host's daemon if it exists; otherwise built-in defaults)")
         ->check(require_name);
-    app.add_flag("--check-config", check_only, "Say whether the configuration is sound, and end");
-    app.add_flag("--print-config", print_only, "Print the effective configuration, and end");
+    app.add_flag("--check-config", check_only, "Check the configuration and exit");
+    app.add_flag("--print-config", print_only, "Print the effective configuration and exit");
     bool versions_only = false;
     app.add_flag("--layout-versions", versions_only,
-                 "Print the versions of the layouts that engines share with this build, and end");
+                 "Print the versions of the shared-memory layouts and exit");
     croupier::daemon::StandInOptions stand_in;
     auto* standing_in =
         app.add_option("--stand-in-fd", stand_in.segment_fd,
-                       "Instead of serving: decide for the session whose segment is open for reading and "
-                       "writing as this descriptor, while its daemon is gone. A path would be seen by every "
-                       "user of the host")
+                       "Run as a stand-in: decide for one session while its daemon is gone. NUMBER is a "
+                       "descriptor of its segment, open for reading and writing; a path would be visible "
+                       "to other users")
             ->option_text("NUMBER")
             ->check(CLI::NonNegativeNumber);
-    app.add_option("--samplers", stand_in.samplers, "With --stand-in-fd: how many (0: half of the cores)")
+    app.add_option("--samplers", stand_in.samplers,
+                   "With --stand-in-fd: number of samplers; 0: half of the cores")
         ->needs(standing_in)
         ->check(CLI::Range(0U, croupier::proto::kMaxSamplers));
     app.add_option("--heartbeat-timeout-ms", stand_in.heartbeat_timeout_ms,
-                   "With --stand-in-fd: how long a sampler may stand still")
+                   "With --stand-in-fd: time without a heartbeat until a sampler is killed")
         ->needs(standing_in)
         ->check(CLI::PositiveNumber);
     croupier::event_log::Settings log;

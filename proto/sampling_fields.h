@@ -77,70 +77,70 @@ constexpr Interval choice() {
 
 // FIELD(name, key, allowed, range, off, meaning), in the order of SamplingParams.
 #define CROUPIER_SAMPLING_FIELDS(FIELD)                                                                      \
-    FIELD(seed, "seed", at_least(0), "0 to 2^64 - 1", never(), "the key of its random numbers")              \
+    FIELD(seed, "seed", at_least(0), "0 to 2^64 - 1", never(), "the key of the request's random numbers")    \
     FIELD(temperature, "temperature", from_to(0, 100), "0 to 100", never(),                                  \
-          "divides the logits; below 1e-5 the first maximum is taken, from there to 0.01 it counts as 0.01") \
+          "divides the logits; below 1e-5: greedy; from there to 0.01: counts as 0.01")                      \
     FIELD(top_p, "top_p", above_to(0, 1), "above 0, up to 1", at_least(1),                                   \
-          "keeps the best tokens, each while those before it hold less than this mass")                      \
+          "keeps the most likely tokens until their probabilities reach this sum")                           \
     FIELD(min_p, "min_p", from_to(0, 1), "0 to 1", at_most(0),                                               \
-          "drops tokens less likely than this share of the likeliest one's probability")                     \
+          "drops tokens whose probability is below this share of the largest")                               \
     FIELD(repetition_penalty, "repetition_penalty", from_to(0.01, 100), "0.01 to 100", only(1),              \
-          "divides the positive logits of tokens in prompt and output, multiplies the negative ones")        \
+          "for tokens in prompt and output: divides positive logits, multiplies negative ones")              \
     FIELD(frequency_penalty, "frequency_penalty", from_to(-2, 2), "-2 to 2", only(0),                        \
-          "is taken off a token's logit once for each time it stands in the output")                         \
+          "is subtracted from a token's logit once for each time it occurs in the output")                   \
     FIELD(presence_penalty, "presence_penalty", from_to(-2, 2), "-2 to 2", only(0),                          \
-          "is taken off the logit of a token that stands in the output")                                     \
+          "is subtracted from the logit of a token that occurs in the output")                               \
     FIELD(dynatemp_range, "dynatemp_range", from_to(0, 100), "0 to 100", at_most(0),                         \
-          "the temperature moves with the entropy, by up to so much down and up")                            \
+          "how far the entropy may move the temperature, down and up")                                       \
     FIELD(dynatemp_exponent, "dynatemp_exponent", from_to(0, 100), "0 to 100", never(),                      \
-          "the power of the entropy's share by which the temperature moves")                                 \
+          "the power of the relative entropy by which the temperature moves")                                \
     FIELD(top_n_sigma, "top_n_sigma", from_to(-1, 100), "-1 to 100 (0 or less is off)", at_most(0),          \
-          "drops logits so many deviations below the maximum")                                               \
+          "drops logits more than this many standard deviations below the maximum")                          \
     FIELD(typical_p, "typical_p", above_to(0, 1), "above 0, up to 1", at_least(1),                           \
-          "keeps this mass of the tokens whose surprise is nearest to the entropy")                          \
+          "keeps the tokens with surprise nearest to the entropy, until their probabilities reach this sum") \
     FIELD(xtc_probability, "xtc_probability", from_to(0, 1), "0 to 1", at_most(0),                           \
-          "how often XTC drops the likeliest tokens")                                                        \
+          "how often XTC drops the most likely tokens")                                                      \
     FIELD(xtc_threshold, "xtc_threshold", from_to(0, 1), "0 to 1", above(0.5),                               \
-          "XTC drops tokens with at least this probability, but for the least likely of them")               \
+          "XTC drops all tokens with at least this probability except the least likely of them")             \
     FIELD(dry_multiplier, "dry_multiplier", from_to(0, 100), "0 to 100", at_most(0),                         \
-          "DRY's penalty of a token that would extend the shortest repeat that counts")                      \
+          "the penalty of a token that would extend the shortest repeat that DRY counts")                    \
     FIELD(dry_base, "dry_base", from_to(1, 100), "1 to 100", never(),                                        \
-          "DRY's penalty grows by this factor with each token of the repeat")                                \
+          "the factor by which the penalty grows with each token of the repeat")                             \
     FIELD(mirostat_tau, "mirostat_tau", from_to(0, 100), "0 to 100", never(),                                \
-          "the surprise that mirostat aims at, in bits")                                                     \
-    FIELD(mirostat_eta, "mirostat_eta", from_to(0, 1), "0 to 1", never(), "how fast mirostat learns")        \
+          "mirostat's target surprise, in bits")                                                             \
+    FIELD(mirostat_eta, "mirostat_eta", from_to(0, 1), "0 to 1", never(), "mirostat's learning rate")        \
     FIELD(adaptive_target, "adaptive_target", from_to(-1, 1), "0 to 1, or -1 for off", below(0),             \
-          "the probability that adaptive-p steers its draws to")                                             \
+          "adaptive-p's target probability")                                                                 \
     FIELD(adaptive_decay, "adaptive_decay", from_to(0, 0.99), "0 to 0.99", never(),                          \
-          "what an earlier draw of adaptive-p still counts with each one that follows")                      \
+          "the factor by which the weight of earlier draws shrinks with each draw of adaptive-p")            \
     FIELD(top_k, "top_k", at_least(-1), "at least 1, or 0 or -1 for off", at_most(0),                        \
-          "keeps so many of the best tokens")                                                                \
+          "keeps this many of the most likely tokens")                                                       \
     FIELD(eos_token_id, "eos_token_id", at_least(-1), "a token id, or -1 for none", below(0),                \
           "the token that ends the sequence")                                                                \
     FIELD(min_tokens, "min_tokens", at_least(0), "at most max_tokens", at_most(0),                           \
-          "neither EOS nor a stop id is drawn before the output has so many")                                \
+          "bans EOS and stop ids until the output has this many tokens")                                     \
     FIELD(max_tokens, "max_tokens", at_least(0), "0 to 2^32 - 1", at_most(0),                                \
-          "the sequence ends when its output has so many")                                                   \
+          "ends the sequence when the output has this many tokens")                                          \
     FIELD(                                                                                                   \
         flags, nullptr, from_to(0, kAllFlags),                                                               \
         "the sum of 1 (ignore EOS), 2 (no log-prob), 4 (EOS and stop ids only ban) and 8 (rank with ties)",  \
-        at_most(0), "what a decision leaves out or counts otherwise")                                        \
+        at_most(0), "options of the decision")                                                               \
     FIELD(child, "child", from_to(0, kMostChildren - 1), "0 to 1023", never(),                               \
-          "its number among the sequences that share a seed")                                                \
+          "the number of the sequence among those that share its seed")                                      \
     FIELD(penalty_last_n, "penalty_last_n", at_least(-1), "at least 0, or -1 for all", only(0),              \
-          "the three penalties look at so many of the last tokens")                                          \
+          "how many of the last tokens the three penalties look at")                                         \
     FIELD(dry_penalty_last_n, "dry_penalty_last_n", at_least(-1), "at least 0, or -1 for all", only(0),      \
-          "DRY looks for repeats in so many of the last tokens")                                             \
+          "how many of the last tokens DRY searches for repeats")                                            \
     FIELD(dry_allowed_length, "dry_allowed_length", at_least(1), "at least 1", never(),                      \
           "the shortest repeat that DRY counts")                                                             \
     FIELD(logprobs, nullptr, from_to(0, kMaxLogprobs), "0 to 1024", at_most(0),                              \
-          "answers the log-probs of so many of the best tokens")                                             \
+          "answers the log-probs of this many of the most likely tokens")                                    \
     FIELD(mirostat, "mirostat", from_to(0, 2), "0, 1 or 2", at_most(0), "draws by this version of mirostat") \
     FIELD(rng, "rng", choice<Rng>(), "race, shvs, sglang or vllm (0 to 3)", never(), "how a token is drawn") \
     FIELD(logprob_mode, "logprobs_mode", choice<LogprobMode>(), "raw or processed (0 or 1)", never(),        \
-          "log-probs of the row, or of what the token was drawn from")                                       \
+          "log-probs of the row, or of the distribution that the token was drawn from")                      \
     FIELD(support, nullptr, from_to(0, kMaxSupport), "0 to 65536", at_most(0),                               \
-          "answers so many of the tokens left to draw from, the likeliest first, and their probabilities")
+          "answers this many of the tokens left to draw from with their probabilities, most likely first")
 
 // fields::temperature, and so on.
 #define CROUPIER_FIELD(name, key, allowed, range, off, meaning)                 \

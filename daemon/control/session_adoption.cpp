@@ -33,7 +33,7 @@ void SessionRegistry::adopt(const std::string& path) {
     const auto record = shm::read_record(path);
     if (!record && record.error().code == Errc::not_found && !segment->is_held(Role::client)) {
         event_log::write(Event::segment_removed, {{"segment", path}},
-                         "removing {}: the daemon died before it gave it to anybody", path);
+                         "removing {}: the daemon died before a client opened it", path);
         shm::remove_session_files(path);
         return;
     }
@@ -62,7 +62,7 @@ void SessionRegistry::adopt(const std::string& path) {
                                          std::to_string(config_.sessions.reattach_grace_ms) + " ms";
     event_log::write(Event::session_adopted,
                      {{"session", segment->name()}, {"session_id", segment->id()}, {"columns", freed}},
-                     "session {} ({}) goes on: {}, {} half-decided columns are decided again",
+                     "session {} ({}) continues: {}; {} half-decided columns are decided again",
                      segment->name(), segment->id(), client, freed);
     if (auto taken = take_in(segment, record.value().owner); !taken) leave_alone(path, taken.error().message);
 }
@@ -70,8 +70,8 @@ void SessionRegistry::adopt(const std::string& path) {
 // Held by who stands in for a daemon, or by what is left of one.
 void SessionRegistry::ask_back(std::unique_ptr<shm::Segment> segment) {
     event_log::write(Event::session_asked_back, {{"session", segment->name()}, {"session_id", segment->id()}},
-                     "session {} ({}): another process answers for it; it is asked to give it back",
-                     segment->name(), segment->id());
+                     "session {} ({}): another process decides for it; requested it back", segment->name(),
+                     segment->id());
     segment->header().wanted.store(1, std::memory_order_release);
     asked_back_.push_back(std::move(segment));
 }
@@ -112,7 +112,7 @@ void SessionRegistry::remove_forsaken() {
         // One that cannot be opened now may be held: it is looked at again.
         if (!file || shm::first_locked_byte(file.value())) return false;
         event_log::write(Event::segment_removed, {{"segment", path}},
-                         "removing {}: this daemon cannot serve it, and nobody holds it any more", path);
+                         "removing {}: this daemon cannot serve it, and no process holds it", path);
         shm::remove_session_files(path);
         return true;
     });

@@ -52,7 +52,7 @@ void raise_descriptor_limit() {
     limit.rlim_cur = limit.rlim_max;
     if (::setrlimit(RLIMIT_NOFILE, &limit) != 0) {
         event_log::write(Event::open_files_limited, {{"limit", limit.rlim_cur}},
-                         "the limit of open files stays: {}", std::strerror(errno));
+                         "cannot raise the limit of open files: {}", std::strerror(errno));
     }
 }
 

@@ -231,7 +231,7 @@ void SamplerPool::listen(std::size_t index, std::chrono::nanoseconds awake) {
     const auto silent_ms = std::chrono::duration_cast<std::chrono::milliseconds>(child.silence).count();
     event_log::write(
         Event::sampler_hung, {{"sampler", index}, {"sampler_pid", child.pid}, {"silent_ms", silent_ms}},
-        "sampler {} (pid {}) has not beaten its heart for {} ms: killing it", index, child.pid, silent_ms);
+        "sampler {} (pid {}) sent no heartbeat for {} ms: killing it", index, child.pid, silent_ms);
     ::kill(child.pid, SIGKILL);
     child.silence = std::chrono::nanoseconds(0);
 }

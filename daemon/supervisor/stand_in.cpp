@@ -119,7 +119,7 @@ class StandIn {
             samplers_.reset();
             event_log::write(
                 Event::stand_in_gave_back, {{"session", segment_.name()}, {"session_id", segment_.id()}},
-                "session {} ({}): a daemon wants it, and gets it back", segment_.name(), segment_.id());
+                "session {} ({}): a daemon is back and decides again", segment_.name(), segment_.id());
         }
         if (answers_) segment_.release(Role::daemon);
         answers_ = false;

@@ -127,7 +127,7 @@ void StandInSamplers::spawn(std::uint32_t index) {
     if (pid < 0) {
         const std::string why = ::strerror(errno);
         event_log::write(Event::sampler_not_started, {{"sampler", index}, {"reason", why}},
-                         "stand-in, sampler {}: no process for it: {}; trying again", index, why);
+                         "stand-in: cannot start sampler {}: {}; trying again", index, why);
         children_[index].pause = std::min(2 * children_[index].pause + 1, kLongestPause);
         children_[index].waited = 0;
         return;
@@ -184,7 +184,7 @@ void StandInSamplers::housekeep() {
         child.beat = beat;
         if (child.looks_since < longest_silence_) continue;
         event_log::write(Event::sampler_hung, {{"sampler", index}, {"sampler_pid", child.pid}},
-                         "stand-in, sampler {} (pid {}) stands still: killing it", index, child.pid);
+                         "stand-in: sampler {} (pid {}) sent no heartbeat: killing it", index, child.pid);
         ::kill(child.pid, SIGKILL);
         child.looks_since = 0;
     }

@@ -67,7 +67,7 @@ class Supervisor {
         if (gate_ && base_.keys.authorized.empty()) {
             const auto& file = config_.control.curve.authorized_keys_file;
             event_log::write(Event::keys_missing, {{"file", file}},
-                             "{} holds no key: nobody may come in over tcp", file);
+                             "{} has no key: no client can connect over TCP", file);
         }
         const auto& group = config_.shm.group;
         auto control = bind_endpoint(control_.socket(), config_.control.endpoint, "control.endpoint",
@@ -97,7 +97,7 @@ class Supervisor {
                 explains, ExplainRoute::start(config_.shm.dir, config_.instance, config_.metrics.tokenizer));
             explains_ = std::move(explains);
             event_log::write(Event::explains_decisions, {{"metrics", config_.metrics.listen}},
-                             "metrics.explain: whoever reaches {} can read what users say",
+                             "metrics.explain: every user who can reach {} can read prompts and outputs",
                              config_.metrics.listen);
         }
         HttpRoutes routes = site_.routes();
@@ -213,10 +213,10 @@ class Supervisor {
         if (removal_told_ || !base_.plane->removed()) return;
         removal_told_ = true;
         event_log::write(Event::files_removed, {{"folder", config_.shm.dir}},
-                         "this daemon's files were removed from {}: it serves on, but `croupier status` and "
-                         "`croupier top` do not find it; restart it when no session is open. At a user's "
-                         "logout systemd-logind removes what is his there: RemoveIPC=no in logind.conf, "
-                         "`loginctl enable-linger`, or shm.dir elsewhere",
+                         "this daemon's files were removed from {}: it still serves sessions, but `croupier "
+                         "status` and `croupier top` do not find it. Restart it when no session is open. "
+                         "systemd-logind removes a user's files there at logout: set RemoveIPC=no in "
+                         "logind.conf, use `loginctl enable-linger`, or move shm.dir",
                          config_.shm.dir);
     }
 
@@ -254,7 +254,7 @@ class Supervisor {
         registry_.drain();
         // Said when it holds: who reads the line may rely on it.
         event_log::write(Event::draining, {{"reason", why}, {"sessions", registry_.count()}},
-                         "draining ({}): steps in flight finish and are taken, {} sessions end", why,
+                         "draining ({}): steps in flight are decided and taken, then {} sessions end", why,
                          registry_.count());
         const auto patience = std::chrono::milliseconds(config_.sessions.drain_timeout_ms);
         // The service manager's own limit does not know how long a drain may take.
@@ -269,8 +269,8 @@ class Supervisor {
         if (const std::string key = moved_key(config_, named_); !key.empty()) {
             event_log::write(
                 Event::handover_refused, {{"key", key}},
-                "no handover (SIGUSR1): {} has changed, and the next daemon would not find the sessions; "
-                "they end here",
+                "no handover (SIGUSR1): {} has changed, so the next daemon would not find the sessions; "
+                "they end now",
                 key);
             return begin_drain("SIGUSR1");
         }
@@ -279,7 +279,7 @@ class Supervisor {
         if (!next || next.value() != ours) {
             event_log::write(
                 Event::handover_refused, {{"layouts", ours}},
-                "no handover (SIGUSR1): {}; this daemon speaks {}, so its sessions end here",
+                "no handover (SIGUSR1): {}; this daemon speaks {}, so its sessions end now",
                 next ? "the next daemon, " + program_ + ", speaks " + next.value() : next.error().message,
                 ours);
             return begin_drain("SIGUSR1");
@@ -302,11 +302,11 @@ class Supervisor {
                                  config::to_string(problem));
             }
             event_log::write(Event::reload_refused, {{"problems", loaded.problems.size()}},
-                             "SIGHUP: the configuration stays as it is");
+                             "SIGHUP: the file has errors; the configuration is unchanged");
         } else {
             for (const auto& key : config::unreloadable_changes(config_, *loaded.config)) {
                 event_log::write(Event::reload_needs_restart, {{"key", key}},
-                                 "SIGHUP: {} changes with a restart only", key);
+                                 "SIGHUP: {} changes only with a restart", key);
             }
             config_ = config::reloaded(config_, *loaded.config);
             event_log::configure(settings_of(config_.log));
@@ -315,7 +315,7 @@ class Supervisor {
             bound_connections(config_);
             reload_keys();
             event_log::write(Event::reloaded, {{"file", loaded.file}},
-                             "SIGHUP: the reloadable part of {} is in force", loaded.origin());
+                             "SIGHUP: the reloadable keys of {} are in effect", loaded.origin());
         }
         if (announced_) ::sd_notify(0, "READY=1");
     }
@@ -325,13 +325,13 @@ class Supervisor {
         if (!gate_) return;
         const auto keys = load_curve_keys(config_.control.curve);
         if (!keys) {
-            event_log::write(Event::keys_reload_refused, {}, "SIGHUP: the CURVE keys stay as they are: {}",
+            event_log::write(Event::keys_reload_refused, {}, "SIGHUP: the CURVE keys are unchanged: {}",
                              keys.error().message);
             return;
         }
         if (keys.value().secret != base_.keys.secret) {
             event_log::write(Event::reload_needs_restart, {{"key", "control.curve.secret_key_file"}},
-                             "SIGHUP: the daemon's own CURVE key changes with a restart only");
+                             "SIGHUP: the daemon's own CURVE key changes only with a restart");
         }
         gate_->authorize(keys.value().authorized);
         control_.drop_unadmitted([this](const Peer& peer) { return admits(peer); });

@@ -90,7 +90,7 @@ Captures Captures::attach(const std::string& directory, const std::string& insta
         captures.queue_.emplace(std::move(queue).value());
     } else if (queue.error().code != shm::Errc::not_found) {
         event_log::write(event_log::Event::capture_failed, {},
-                         "no decision of this sampler can be explained: {}", queue.error().message);
+                         "/explain cannot record decisions of this sampler: {}", queue.error().message);
     }
     return captures;
 }
@@ -116,8 +116,8 @@ void Captures::give(const AskedCapture& asked, const std::vector<std::byte>& cap
     // Another sampler was first, with an earlier decision or this one.
     if (!left && left.error().code == shm::Errc::already_held) return;
     if (!left) {
-        event_log::write(event_log::Event::capture_failed, {},
-                         "a decision that was to be explained is lost: {}", left.error().message);
+        event_log::write(event_log::Event::capture_failed, {}, "/explain lost a decision: {}",
+                         left.error().message);
     }
     auto& answered = left ? words.given : words.failed;
     // SYNC: release; pairs with the supervisor's acquire: the file is there.

@@ -91,7 +91,7 @@ TEST_CASE(
                Contains("session dead") && Contains("its client is gone and did not come back"));
     CHECK(std::filesystem::exists(living.segment_path()));
     living.steps(2);
-    CHECK_THAT(daemon.log(), Contains("session living") && Contains("goes on: its client lives"));
+    CHECK_THAT(daemon.log(), Contains("session living") && Contains("continues: its client lives"));
     // The name is still held: what was adopted is a session like any other.
     CHECK_THAT(failure_of([&] { SmallEngine(daemon.endpoint(), "living"); }), Contains("already_held"));
 }

@@ -234,9 +234,9 @@ TEST_CASE("SIGHUP puts reloadable keys in force and names those that need a rest
     CHECK_THAT(failure_of([&] { SmallEngine(daemon.endpoint(), "second"); }), Contains("sessions.max"));
     daemon.write_config("{count: 3, wait: adaptive, max_sleep_us: 77}", "sessions: {max: 2}");
     daemon.signal(SIGHUP);
-    REQUIRE(eventually([&] { return daemon.says("is in force"); }));
-    CHECK(daemon.says("samplers.count changes with a restart only"));
-    CHECK_FALSE(daemon.says("sessions.max changes with a restart only"));
+    REQUIRE(eventually([&] { return daemon.says("are in effect"); }));
+    CHECK(daemon.says("samplers.count changes only with a restart"));
+    CHECK_FALSE(daemon.says("sessions.max changes only with a restart"));
     CHECK(daemon.plane().header().max_sleep_us.load() == 77);
     CHECK(daemon.plane().header().sampler_count == 2);
     SmallEngine second(daemon.endpoint(), "second");
@@ -248,7 +248,7 @@ TEST_CASE("SIGHUP with a broken file changes nothing and says line and key") {
     DaemonProcess daemon(kTwoSamplers, "sessions: {max: 1}");
     daemon.write_config("{count: 2, spin_us: many}", "sessions: {max: 2}");
     daemon.signal(SIGHUP);
-    REQUIRE(eventually([&] { return daemon.says("the configuration stays as it is"); }));
+    REQUIRE(eventually([&] { return daemon.says("the configuration is unchanged"); }));
     CHECK_THAT(daemon.log(), Contains("croupierd.yaml:3") && Contains("samplers.spin_us"));
     SmallEngine first(daemon.endpoint(), "first");
     CHECK_THAT(failure_of([&] { SmallEngine(daemon.endpoint(), "second"); }), Contains("sessions.max"));

@@ -79,7 +79,7 @@ TEST_CASE_METHOD(Decoding,
     }
     CHECK(engine.streams() == undisturbed(51));
     CHECK(segment.header().counter(SessionCounter::columns_failed).load() == 0);
-    CHECK(daemon.says("it is asked to give it back"));
+    CHECK(daemon.says("requested it back"));
 }
 
 TEST_CASE_METHOD(Decoding, "a stand-in that is killed while it decides is followed by another one") {
@@ -208,7 +208,7 @@ TEST_CASE_METHOD(Decoding, "a daemon waits for the samplers of a stand-in that w
     shm::Segment sampler = attach(engine);
     REQUIRE(sampler.share(shm::Role::samplers));
     daemon.restart_after_kill();
-    REQUIRE(eventually([&] { return daemon.says("it is asked to give it back"); }));
+    REQUIRE(eventually([&] { return daemon.says("requested it back"); }));
     engine.submit();
     engine.write();
     daemon.await_housekeeping();

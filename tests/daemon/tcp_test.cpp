@@ -137,7 +137,7 @@ TEST_CASE(
     SmallEngine engine(setup.control, "engine", setup.shape(setup.client));
     std::filesystem::remove(list);
     daemon.signal(SIGHUP);
-    REQUIRE(eventually([&] { return daemon.says("the CURVE keys stay as they are"); }));
+    REQUIRE(eventually([&] { return daemon.says("the CURVE keys are unchanged"); }));
     engine.admit(8);
     engine.step();
     std::ofstream(list) << "# revoked\n";
@@ -148,7 +148,7 @@ TEST_CASE(
                Contains("timed_out"));
     // A daemon that has to start again does, for its local engines.
     daemon.restart_after_kill();
-    CHECK(daemon.says("holds no key: nobody may come in over tcp"));
+    CHECK(daemon.says("has no key: no client can connect over TCP"));
 }
 
 TEST_CASE("a key that looks like a comment, because # is a digit of Z85, is a key all the same") {

@@ -291,7 +291,7 @@ class Page:
 
     def check_error_row(self, number, line):
         """The first column of the tables of errors."""
-        begins = re.match(r"\| (decision )?error \| it means", line) is not None
+        begins = re.match(r"\| (decision )?error \| meaning", line) is not None
         self.in_errors = line.startswith("|") and (self.in_errors or begins)
         for name in re.findall(r"`(\w+)`", line.split("|")[1]) if self.in_errors else []:
             self.explained.add(name)

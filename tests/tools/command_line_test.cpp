@@ -17,7 +17,7 @@ using testing::Workplace;
 
 constexpr std::size_t kWidest = 80;
 
-// "  status   What a daemon does" below "Subcommands:"
+// "  status   Show a daemon" below "Subcommands:"
 std::vector<std::string> commands_in(const std::string& help) {
     std::vector<std::string> commands;
     std::istringstream lines(help);

@@ -18,17 +18,17 @@ using doctor::Request;
 
 constexpr const char* kHelp = R"(Examples:
   croupier doctor
-      this host, the daemon's configuration and the daemon
+      check this host, the daemon's configuration and the daemon
   croupier doctor --config croupierd.yaml
-      the same for a daemon with this file
+      check it for a daemon with this file
   croupier doctor --engine-user vllm --python /opt/vllm/bin/python
-      what an engine of that user and Python meets
+      check it for an engine of that user and Python
   croupier doctor --json | jq '.findings[] | select(.level != "fine")'
 
-Exit status: 0 this host is fit, whether a daemon runs or not yet; 1 it works but slower, 2 it will not work,
-3 the question itself is wrong.
-Root sees most: the daemon's folders, its program, the libraries of engines. docs/watching.md describes the checks
-and the JSON object.)";
+Exit status: 0 suitable, also without a running daemon; 1 Croupier works but slower; 2 it does not work; 3 the
+options are wrong.
+As root it can check most: the daemon's folders, its program, the libraries of engines. docs/watching.md describes
+the checks and the JSON object.)";
 constexpr int kWrongQuestion = 3;
 
 struct DoctorOptions {
@@ -68,26 +68,24 @@ int run(const DoctorOptions& options) {
 }  // namespace
 
 void add_doctor_command(CLI::App& app, int& status) {
-    auto* command = app.add_subcommand("doctor", "Is this host fit? What is wrong, and what to do about it");
+    auto* command = app.add_subcommand("doctor", "Check whether this host is suitable, and what to change");
     command->footer(kHelp);
     auto options = std::make_shared<DoctorOptions>();
     Request& request = options->request;
-    command->add_option(
-        "-c,--config", request.config_file,
-        "The daemon's configuration; default: what the daemon that serves this user starts with");
-    command->add_option(
-        "--user", request.user,
-        "The daemon's user; by default that of the one that runs, or `croupier`, or who asks");
-    command->add_option("--engine-user", request.engine_user, "The engine's user; by default who asks");
+    command->add_option("-c,--config", request.config_file,
+                        "The daemon's configuration (default: that of the daemon that serves this user)");
+    command->add_option("--user", request.user,
+                        "The daemon's user (default: the running daemon's, `croupier`, or the caller)");
+    command->add_option("--engine-user", request.engine_user, "The engine's user (default: the caller)");
     command->add_option("--python", request.python, "The engine's Python")->capture_default_str();
     command->add_option("--library", request.library, "The libcroupier.so that the engine loads");
     command
-        ->add_option(
-            "--patience", request.patience_ms,
-            "Milliseconds that Python may take to answer; the daemon, and the measuring of cores, half of it")
+        ->add_option("--patience", request.patience_ms,
+                     "Timeout for Python in ms; the daemon and the measurement of cores get half of it")
         ->check(CLI::Range(10U, 600000U))
         ->capture_default_str();
-    command->add_option("--vocab", request.vocab, "Vocabulary of the session that must find room")
+    command
+        ->add_option("--vocab", request.vocab, "Vocabulary of the session that must fit into shared memory")
         ->check(CLI::Range(1U, proto::kMaxVocab))
         ->capture_default_str();
     command->add_option("--batch", request.batch, "Columns of its steps")
@@ -96,9 +94,8 @@ void add_doctor_command(CLI::App& app, int& status) {
     command
         ->add_option("--skip", options->skip, "A check or a family of checks to leave out: daemon, cpu.speed")
         ->check(command_line::one_of(names_to_skip()));
-    command->add_option(
-        "--sysroot", request.sysroot,
-        "A folder with copies of another host's /proc and /sys: what can be told from those alone");
+    command->add_option("--sysroot", request.sysroot,
+                        "Folder with copies of another host's /proc and /sys, to check that host");
     command->add_flag("--json", options->json, "One JSON object");
     command->callback([options, &status] { status = run(*options); });
 }

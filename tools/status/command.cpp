@@ -96,7 +96,7 @@ int run_cleanup(const Target& target) {
 }  // namespace
 
 void add_status_commands(CLI::App& app, int& status) {
-    auto* show = app.add_subcommand("status", "What a daemon does: samplers, sessions, rings, errors");
+    auto* show = app.add_subcommand("status", "Show a daemon: samplers, sessions, rings, errors");
     show->footer(
         "Examples:\n"
         "  croupier status\n"
@@ -106,7 +106,8 @@ void add_status_commands(CLI::App& app, int& status) {
     const auto shown = add_target(*show);
     show->callback([shown, &status] { status = show_status(*shown); });
 
-    auto* asked = app.add_subcommand("ping", "Is the daemon alive? One line, and the exit status");
+    auto* asked =
+        app.add_subcommand("ping", "Check whether the daemon is alive: one line and an exit status");
     asked->footer(
         "Examples:\n"
         "  croupier ping && echo up\n"
@@ -116,7 +117,8 @@ void add_status_commands(CLI::App& app, int& status) {
     const auto pinged = add_target(*asked);
     asked->callback([pinged, &status] { status = ping(*pinged); });
 
-    auto* cleanup = app.add_subcommand("cleanup", "Remove what a dead daemon left in shared memory");
+    auto* cleanup =
+        app.add_subcommand("cleanup", "Remove the files that a dead daemon left in shared memory");
     cleanup->footer(
         "Examples:\n"
         "  croupier cleanup\n"

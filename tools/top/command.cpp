@@ -164,10 +164,10 @@ std::shared_ptr<TopOptions> add_target(CLI::App& command, const char* interval) 
 }
 
 void add_stat(CLI::App& app, int& status) {
-    auto* command = app.add_subcommand("stat", "A line each second: rates, errors, how busy samplers are");
+    auto* command =
+        app.add_subcommand("stat", "Print a line each second: rates, errors, how busy samplers are");
     const auto options = add_target(*command, "Seconds from one line to the next");
-    command->add_option("--count", options->count, "Lines, then it ends; 0: it goes on")
-        ->capture_default_str();
+    command->add_option("--count", options->count, "Number of lines; 0: no limit")->capture_default_str();
     command->footer(R"(Examples:
   croupier stat
   croupier stat --interval 10 --count 6
@@ -179,13 +179,14 @@ The last column is p50/p99 of the time from a step's last logits to its last dec
 }  // namespace
 
 void add_top_command(CLI::App& app, int& status) {
-    auto* command = app.add_subcommand("top", "Live view: sessions, steps and their parts, slow columns");
+    auto* command =
+        app.add_subcommand("top", "Show a live view: sessions, steps and their parts, slow columns");
     const auto options = add_target(*command, "Seconds from one frame to the next");
-    command->add_option("--slow-ms", options->slow_ms, "Columns that took at least so long are shown as slow")
+    command->add_option("--slow-ms", options->slow_ms, "Show columns that took at least this long as slow")
         ->check(command_line::number_between(0.0, 1e6))
         ->capture_default_str();
     command->add_flag("--once", options->once,
-                      "One frame of one interval; the default where the output is no terminal");
+                      "Print one frame of one interval; the default if the output is no terminal");
     command->add_flag("--json", options->json, "One JSON object for each frame");
     command->footer(R"(Examples:
   croupier top
@@ -196,8 +197,8 @@ void add_top_command(CLI::App& app, int& status) {
       jq -c '.sessions[] | [.name, .tokens_per_second]'
 
 Pairs such as 41us/118us are p50/p99 of the last five seconds: how long a step waited for its logits, was
-decided, and waited to be taken by the engine. top only reads, and goes on when the daemon is gone and back.
-With --once the exit status is 3 where the daemon is dead.)");
+decided, and waited to be taken by the engine. top only reads, and keeps running while the daemon is gone.
+With --once the exit status is 3 if the daemon is dead.)");
     command->callback([options, &status] { status = run_top(*options); });
     add_stat(app, status);
 }
