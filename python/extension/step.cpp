@@ -79,6 +79,32 @@ nb::list decision_list(const Step& step) {
     return all;
 }
 
+// types.h names the values, and no type.
+enum class DecisionError : std::uint16_t {};
+
+void bind_decision_errors(nb::module_& module) {
+    nb::enum_<DecisionError> errors(module, "DecisionError", nb::is_arithmetic(),
+                                    "Why a column has no token: what Decision.error is compared with.");
+    const auto name = [&errors](const char* as, std::uint16_t error) {
+        errors.value(as, static_cast<DecisionError>(error), croupier_decision_error_text(error));
+    };
+    name("FINE", CROUPIER_DECISION_FINE);
+    name("NAN_LOGIT", CROUPIER_DECISION_NAN_LOGIT);
+    name("INFINITE_LOGIT", CROUPIER_DECISION_INFINITE_LOGIT);
+    name("NO_TOKEN_LEFT", CROUPIER_DECISION_NO_TOKEN_LEFT);
+    name("BAD_PARAMETER", CROUPIER_DECISION_BAD_PARAMETER);
+    name("BAD_TOKEN", CROUPIER_DECISION_BAD_TOKEN);
+    name("BAD_SEQUENCE", CROUPIER_DECISION_BAD_SEQUENCE);
+    name("BAD_POSITION", CROUPIER_DECISION_BAD_POSITION);
+    name("BAD_MASK", CROUPIER_DECISION_BAD_MASK);
+    name("SEQUENCE_FULL", CROUPIER_DECISION_SEQUENCE_FULL);
+    name("BAD_RECORD", CROUPIER_DECISION_BAD_RECORD);
+    name("SAMPLER_CRASHED", CROUPIER_DECISION_SAMPLER_CRASHED);
+    name("GIVEN_UP", CROUPIER_DECISION_GIVEN_UP);
+    name("VOID", CROUPIER_DECISION_VOID);
+    name("NO_MEMORY", CROUPIER_DECISION_NO_MEMORY);
+}
+
 void bind_decision(nb::module_& module) {
     nb::class_<Decision> decision(module, "Decision", "One column's decision.");
     bind_answered(decision);
@@ -119,6 +145,7 @@ nb::list support_list(const std::vector<croupier_survivor>& support) {
 }
 
 void bind_steps(nb::module_& module) {
+    bind_decision_errors(module);
     bind_decision(module);
     nb::class_<Step>(module, "Step",
                      "A decided step. Its views of all columns are memoryviews in memory of their own, of "

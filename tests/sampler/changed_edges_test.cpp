@@ -27,8 +27,8 @@ struct Agreement {
     int lean_differ = 0;
 };
 
-void compare(const LmCase& of, const LeanOffer& offer, Workspace& workspace, Agreement& found) {
-    LeanRow row(of.logits, of.shape, 1, offer);
+void compare(const LmCase& of, const SentParts& parts, Workspace& workspace, Agreement& found) {
+    LeanRow row(of.logits, of.shape, 1, parts);
     const std::int32_t expected = reference::decide(row.whole(), of.request).decision.token;
     ++found.cases;
     if (decide_once(row.whole(), of.request, workspace).token != expected) ++found.rows_differ;
@@ -48,7 +48,7 @@ void compare_raised(LmCase& of, double temperature, std::uint64_t seed, double s
         aim(of, (1.0 + off) / (1.0 + other));
         bind_request(of);
         of.request.max_length = 100;
-        compare(of, offer_sums(of, 8), workspace, found);
+        compare(of, send_sums(of, 8), workspace, found);
     }
 }
 
@@ -101,15 +101,15 @@ double share_before(const LmCase& of, std::uint32_t token, float heavy, double l
 // With sums that are off by all but what a writer may be, either way.
 void compare_unread(LmCase& of, std::uint64_t seed, float heavy, double lowered, Workspace& workspace,
                     Agreement& found) {
-    LeanOffer offer = offer_sums(of, 20);
-    offer.error = (seed % 2 == 0 ? 0.995 : -0.995) * kSentWeightError;
-    const LeanRow row(of.logits, of.shape, 1, offer);
+    SentParts parts = send_sums(of, 20);
+    parts.error = (seed % 2 == 0 ? 0.995 : -0.995) * kSentWeightError;
+    const LeanRow row(of.logits, of.shape, 1, parts);
     const std::int32_t raced = reference::decide(row.whole(), of.request).decision.token;
     const double share = share_before(of, static_cast<std::uint32_t>(raced), heavy, lowered);
     if (share < 0.02) return;
     for (const double off : kOff) {
         of.params.top_p = std::min(0.999999, share * (1.0 + off));
-        compare(of, offer, workspace, found);
+        compare(of, parts, workspace, found);
     }
 }
 
@@ -213,9 +213,9 @@ TEST_CASE("what a ban leaves may lie where no float can weigh it") {
             fill_banned(of, filler.logit, filler.step, filler.temperature, generator);
             for (double top_p = 0.02; top_p < 1.0; top_p += 0.01) {
                 of.params.top_p = top_p;
-                LeanOffer offer = offer_sums(of, 0);
-                offer.all = true;
-                compare(of, offer, workspace, found);
+                SentParts parts = send_sums(of, 0);
+                parts.all = true;
+                compare(of, parts, workspace, found);
             }
         }
     }

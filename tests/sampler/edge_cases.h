@@ -23,12 +23,12 @@ inline void race_all(LmCase& of, double temperature, std::uint64_t seed) {
 }
 
 // Sums at the request's temperature, and so many of the row's blocks.
-inline LeanOffer offer_sums(const LmCase& of, std::uint32_t best) {
-    LeanOffer offer;
-    offer.best = best;
-    offer.sums = true;
-    offer.scale = 1.0 / of.params.temperature;
-    return offer;
+inline SentParts send_sums(const LmCase& of, std::uint32_t best) {
+    SentParts parts;
+    parts.best = best;
+    parts.sums = true;
+    parts.scale = 1.0 / of.params.temperature;
+    return parts;
 }
 
 }  // namespace croupier::sampler::test

@@ -122,17 +122,17 @@ std::optional<std::pair<double, double>> find_edge(LmCase& of, const RowView& ro
     return std::nullopt;
 }
 
-LeanOffer random_offer(const LmCase& of, std::mt19937_64& generator) {
-    LeanOffer offer = offer_sums(of, std::array{4U, 16U, 48U}[generator() % 3]);
-    offer.random = static_cast<std::uint32_t>(generator() % 8);
-    offer.error = std::array{0.99, -0.99, 0.0}[generator() % 3] * kSentWeightError;
-    offer.block_weights = generator() % 2 == 0;
+SentParts random_parts(const LmCase& of, std::mt19937_64& generator) {
+    SentParts parts = send_sums(of, std::array{4U, 16U, 48U}[generator() % 3]);
+    parts.random = static_cast<std::uint32_t>(generator() % 8);
+    parts.error = std::array{0.99, -0.99, 0.0}[generator() % 3] * kSentWeightError;
+    parts.block_weights = generator() % 2 == 0;
     if (generator() % 2 == 0) {
-        offer.drawn_by = drawn_by(of.request);
-        offer.racers = static_cast<std::uint32_t>(generator() % 8);
-        offer.summed_before = std::min(2U, offer.racers);
+        parts.drawn_by = drawn_by(of.request);
+        parts.racers = static_cast<std::uint32_t>(generator() % 8);
+        parts.summed_before = std::min(2U, parts.racers);
     }
-    return offer;
+    return parts;
 }
 
 }  // namespace
@@ -156,7 +156,7 @@ TEST_CASE("next to the value of a filter at which its token changes, the fast pa
                 const std::int32_t expected = reference_token(of, plain.whole(), knob, value);
                 INFO("case " << number << ", off " << off << ", at " << value << ": " << describe(of));
                 REQUIRE(decide_once(plain.whole(), of.request, workspace).token == expected);
-                LeanRow row(of.logits, of.shape, of.order_seed, random_offer(of, generator));
+                LeanRow row(of.logits, of.shape, of.order_seed, random_parts(of, generator));
                 REQUIRE(decide_lean(row, of.request, workspace).outcome.decision.token == expected);
             }
         }

@@ -49,18 +49,18 @@ LmCase& plain_case(LmCase& out, proto::Dtype dtype = proto::Dtype::bf16) {
     return out;
 }
 
-LeanDecision decided(const LmCase& of, const LeanOffer& offer, Workspace& workspace) {
-    LeanRow row(of.logits, of.shape, 1, offer);
+LeanDecision decided(const LmCase& of, const SentParts& parts, Workspace& workspace) {
+    LeanRow row(of.logits, of.shape, 1, parts);
     LeanDecision made = decide_lean(row, of.request, workspace);
     REQUIRE(made.outcome.decision.error == proto::DecisionError::none);
     return made;
 }
 
-LeanOffer best_blocks(std::uint32_t best, bool sums) {
-    LeanOffer offer;
-    offer.best = best;
-    offer.sums = sums;
-    return offer;
+SentParts best_blocks(std::uint32_t best, bool sums) {
+    SentParts parts;
+    parts.best = best;
+    parts.sums = sums;
+    return parts;
 }
 
 bool is_missing(const LeanBlocks& lean, std::uint32_t block) {
@@ -105,10 +105,10 @@ TEST_CASE("blocks of a part of a row are those of the row, wherever ranks were c
     for (int number = 0; number < 2000; ++number) {
         const auto vocab = static_cast<std::uint32_t>(1 + generator() % 900);
         fill_case(random_case, vocab, generator);
-        LeanOffer offer;
-        offer.random = static_cast<std::uint32_t>(generator() % 8);
-        offer.all = generator() % 5 == 0;
-        LeanRow row(random_case.logits, random_case.shape, random_case.order_seed, offer);
+        SentParts parts;
+        parts.random = static_cast<std::uint32_t>(generator() % 8);
+        parts.all = generator() % 5 == 0;
+        LeanRow row(random_case.logits, random_case.shape, random_case.order_seed, parts);
         std::vector<std::uint64_t> some((row.blocks() + 63) / 64);
         for (std::uint64_t& word : some) word = generator() & generator();
         if (generator() % 2 == 0) row.grant(some);
@@ -154,7 +154,7 @@ TEST_CASE("where what the race opens was sent, it asks for nothing") {
     LmCase lm_case;
     plain_case(lm_case);
     Workspace workspace(kVocab);
-    LeanOffer offer;
+    SentParts parts;
     const std::vector<float> ln_first = [&] {
         std::vector<float> made(kBlocks);
         make_first_arrivals(race_key(lm_case.params, lm_case.request), made);
@@ -167,12 +167,12 @@ TEST_CASE("where what the race opens was sent, it asks for nothing") {
     }
     for (int i = 0; i < 16; ++i) {
         const auto best = std::max_element(bounds.begin(), bounds.end());
-        offer.named.push_back(static_cast<std::uint32_t>(best - bounds.begin()));
+        parts.named.push_back(static_cast<std::uint32_t>(best - bounds.begin()));
         *best = -1e9F;
     }
-    CHECK(decided(lm_case, offer, workspace).tries == 1);
-    offer.named.clear();
-    const LeanDecision asked = decided(lm_case, offer, workspace);
+    CHECK(decided(lm_case, parts, workspace).tries == 1);
+    parts.named.clear();
+    const LeanDecision asked = decided(lm_case, parts, workspace);
     CHECK(asked.tries <= 3);
     CHECK(asked.asked <= 100);
 }
@@ -236,10 +236,10 @@ TEST_CASE("sums that the writers give stand in for a walk over the row") {
     lm_case.params.top_k = 20;
     lm_case.shape.shards = {50000, 50001, 51935};
     Workspace workspace(kVocab);
-    LeanOffer offer = best_blocks(32, true);
-    offer.scale = 0.5;
+    SentParts parts = best_blocks(32, true);
+    parts.scale = 0.5;
     const auto asked_of = [&](auto spoil) {
-        LeanRow row(lm_case.logits, lm_case.shape, 1, offer);
+        LeanRow row(lm_case.logits, lm_case.shape, 1, parts);
         spoil(row.column(1));
         const LeanDecision made = decide_lean(row, lm_case.request, workspace);
         REQUIRE(made.outcome.decision.error == proto::DecisionError::none);
@@ -257,13 +257,13 @@ TEST_CASE("sums that the writers give stand in for a walk over the row") {
     lm_case.params.temperature = 0.7;
     lm_case.params.xtc_probability = 1.0;
     lm_case.params.xtc_threshold = 0.1;
-    offer.scale = 1.0 / 0.7;
+    parts.scale = 1.0 / 0.7;
     CHECK(asked_of([](LeanColumn&) {}) < 100);
     CHECK(asked_of([](LeanColumn& column) { column.scale = 1.0; }) > kBlocks / 2);
-    offer.scale = std::nextafter(offer.scale, 0.0);
+    parts.scale = std::nextafter(parts.scale, 0.0);
     CHECK(asked_of([](LeanColumn&) {}) > kBlocks / 2);
     // A mask takes some of what was summed.
-    offer.scale = 1.0 / 0.7;
+    parts.scale = 1.0 / 0.7;
     lm_case.mask.assign(kVocab / 32, 0xFFFFFFFEU);
     bind_request(lm_case);
     lm_case.request.max_length = 100;
@@ -283,24 +283,24 @@ TEST_CASE("what each block weighs answers what its largest entry leaves open") {
     lm_case.params.top_p = 0.95;
     lm_case.params.temperature = 0.5;
     Workspace workspace(kVocab);
-    LeanOffer offer = best_blocks(96, true);
-    offer.scale = 1.0 / 0.5;
+    SentParts parts = best_blocks(96, true);
+    parts.scale = 1.0 / 0.5;
     std::uint32_t asked[2] = {};
     for (const bool weighs : {false, true}) {
-        offer.block_weights = weighs;
+        parts.block_weights = weighs;
         for (std::uint32_t seed = 0; seed < 60; ++seed) {
             lm_case.params.seed = seed;
-            asked[weighs ? 1 : 0] += decided(lm_case, offer, workspace).asked;
+            asked[weighs ? 1 : 0] += decided(lm_case, parts, workspace).asked;
         }
     }
     INFO("asked for " << asked[0] << " blocks without, " << asked[1] << " with");
     CHECK(asked[1] < asked[0] / 10 * 9);
     // At another scale they say nothing.
-    offer.scale = 1.0;
+    parts.scale = 1.0;
     std::uint32_t at_another = 0;
     for (std::uint32_t seed = 0; seed < 60; ++seed) {
         lm_case.params.seed = seed;
-        at_another += decided(lm_case, offer, workspace).asked;
+        at_another += decided(lm_case, parts, workspace).asked;
     }
     CHECK(at_another > asked[1]);
 }
@@ -367,11 +367,11 @@ TEST_CASE("top-n sigma, typical and a dynamic temperature are decided by the row
             of.params.temperature = 0.6;
             of.params.seed = generator();
             set(of.params);
-            LeanOffer offer = best_blocks(400, false);
-            offer.scale = of.params.dynatemp_range > 0.0 ? 1.0 : 1.0 / of.params.temperature;
-            const LeanDecision asking = decided(of, offer, workspace);
-            offer.spread = true;
-            const LeanDecision made = decided(of, offer, workspace);
+            SentParts parts = best_blocks(400, false);
+            parts.scale = of.params.dynatemp_range > 0.0 ? 1.0 : 1.0 / of.params.temperature;
+            const LeanDecision asking = decided(of, parts, workspace);
+            parts.spread = true;
+            const LeanDecision made = decided(of, parts, workspace);
             CHECK(made.outcome.decision.token == asking.outcome.decision.token);
             asked += made.asked;
             asked_without += asking.asked;
@@ -392,12 +392,12 @@ TEST_CASE("a spread with sums beyond what floats hold still tells what the other
         of.params.temperature = 0.6;
         if (typical) of.params.typical_p = 0.3;
         if (!typical) of.params.dynatemp_range = 0.3;
-        LeanOffer offer = best_blocks(400, false);
-        offer.spread = true;
-        offer.scale = typical ? 1.0 / of.params.temperature : 1.0;
-        const LeanDecision without = decided(of, offer, workspace);
+        SentParts parts = best_blocks(400, false);
+        parts.spread = true;
+        parts.scale = typical ? 1.0 / of.params.temperature : 1.0;
+        const LeanDecision without = decided(of, parts, workspace);
         of.logits[kVocab / 2] = quantised(-1e30F, proto::Dtype::bf16);
-        LeanRow row(of.logits, of.shape, 1, offer);
+        LeanRow row(of.logits, of.shape, 1, parts);
         for (std::size_t rank = 0; rank < row.view().slices.size(); ++rank)
             row.column(rank).spread->squares = std::numeric_limits<double>::infinity();
         const LeanDecision with = decide_lean(row, of.request, workspace);
@@ -411,18 +411,18 @@ TEST_CASE("a spread that is no number, or is of another scale, tells nothing") {
     LmCase of;
     plain_case(of);
     of.params.typical_p = 0.9;
-    LeanOffer offer = best_blocks(64, false);
-    const std::int32_t token = decided(of, offer, workspace).outcome.decision.token;
-    offer.spread = true;
+    SentParts parts = best_blocks(64, false);
+    const std::int32_t token = decided(of, parts, workspace).outcome.decision.token;
+    parts.spread = true;
     for (const double wrong : {std::numeric_limits<double>::quiet_NaN(), -1.0, 0.0, kVocab + 1.0,
                                std::numeric_limits<double>::infinity()}) {
-        LeanRow row(of.logits, of.shape, 1, offer);
+        LeanRow row(of.logits, of.shape, 1, parts);
         row.column(0).spread->tokens = wrong;
         CHECK(decide_lean(row, of.request, workspace).outcome.decision.token == token);
-        LeanRow other(of.logits, of.shape, 1, offer);
+        LeanRow other(of.logits, of.shape, 1, parts);
         other.column(0).scale = 0.5;
         CHECK(decide_lean(other, of.request, workspace).outcome.decision.token == token);
-        LeanRow sums(of.logits, of.shape, 1, offer);
+        LeanRow sums(of.logits, of.shape, 1, parts);
         sums.column(0).spread->moments = std::numeric_limits<double>::quiet_NaN();
         CHECK(decide_lean(sums, of.request, workspace).outcome.decision.token == token);
     }

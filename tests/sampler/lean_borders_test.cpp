@@ -113,11 +113,11 @@ TEST_CASE("what penalties take behind a winner stood before it with all of its w
         of.params.presence_penalty =
             static_cast<double>(gap) + 0.02 * static_cast<double>(1 + generator() % 20);
         of.params.top_p = 0.4 + 0.002 * static_cast<double>(generator() % 200);
-        LeanOffer offer = offer_sums(of, 1);
-        offer.drawn_by = drawn_by(of.request);
-        offer.racers = 1 + static_cast<std::uint32_t>(generator() % 3);
-        offer.summed_before = 2;
-        LeanRow row(of.logits, of.shape, 1, offer);
+        SentParts parts = send_sums(of, 1);
+        parts.drawn_by = drawn_by(of.request);
+        parts.racers = 1 + static_cast<std::uint32_t>(generator() % 3);
+        parts.summed_before = 2;
+        LeanRow row(of.logits, of.shape, 1, parts);
         won += check_agreed(row, of, workspace).token == 3207 ? 1 : 0;
     }
     CHECK(won > 50);
@@ -140,7 +140,7 @@ TEST_CASE("next to a nucleus' edge, nobody asks for a history that weighs nothin
         race_all(of, 0.7, generator());
         of.request.max_length = 2000;
         of.params.repetition_penalty = 1.1;
-        LeanRow row(of.logits, of.shape, 1, offer_sums(of, 48));
+        LeanRow row(of.logits, of.shape, 1, send_sums(of, 48));
         const proto::Decision raced = decide_once(row.whole(), of.request, workspace);
         const Edge edge = edge_at(of, static_cast<std::uint32_t>(raced.token));
         if (edge.share < 0.05) continue;
@@ -174,7 +174,7 @@ TEST_CASE("where penalties take all but what the row's sum is off, the rest is a
         // Together some millionths of what the model is sure of.
         fill_sure(of, 21.0F, generator(), generator);
         of.params.top_p = 0.3 + 0.01 * static_cast<double>(generator() % 60);
-        LeanRow row(of.logits, of.shape, 1, offer_sums(of, 32));
+        LeanRow row(of.logits, of.shape, 1, send_sums(of, 32));
         const Agreed agreed = check_agreed(row, of, workspace);
         CHECK(agreed.tries == 2);
         CHECK(agreed.asked > row.blocks() / 2);
@@ -193,7 +193,7 @@ TEST_CASE("the less penalties leave of a row, the sooner all of it is asked for"
         // What is left is from a third of what the sum is off to thirty times as much.
         fill_sure(of, 17.25F + 0.125F * static_cast<float>(generator() % 37), generator(), generator);
         of.params.top_p = 0.3 + 0.01 * static_cast<double>(generator() % 60);
-        LeanRow row(of.logits, of.shape, 1, offer_sums(of, 32));
+        LeanRow row(of.logits, of.shape, 1, send_sums(of, 32));
         const Agreed agreed = check_agreed(row, of, workspace);
         tries += agreed.tries;
         most = std::max(most, agreed.tries);
@@ -214,7 +214,7 @@ TEST_CASE("what is left keeps a winner where penalties have taken nearly all of 
         for (std::uint32_t i = 0; i < 4; ++i)
             of.logits[5000 + 2000 * std::size_t{i}] = of.logits[777] - 12.0F - 0.5F * static_cast<float>(i);
         of.params.top_p = 0.8 + 0.001 * static_cast<double>(generator() % 190);
-        LeanRow row(of.logits, of.shape, 1, offer_sums(of, 32));
+        LeanRow row(of.logits, of.shape, 1, send_sums(of, 32));
         const Agreed agreed = check_agreed(row, of, workspace);
         asked += agreed.asked;
         others += agreed.token != 5000 ? 1 : 0;
@@ -243,7 +243,7 @@ TEST_CASE("who is first of what penalties leave is kept, far below what they too
         race_all(of, temperature, generator());
         of.params.frequency_penalty = 1.0;
         of.params.top_p = 0.5 + 0.001 * static_cast<double>(generator() % 490);
-        LeanRow row(of.logits, of.shape, 1, offer_sums(of, 96));
+        LeanRow row(of.logits, of.shape, 1, send_sums(of, 96));
         const Agreed agreed = check_agreed(row, of, workspace);
         CHECK(agreed.asked < 10);
         firsts += agreed.token == 5000 ? 1 : 0;
@@ -269,7 +269,7 @@ TEST_CASE("a top-p below any token's share is a top-k of 1") {
         if (generator() % 4 == 0) of.params.min_p = 0.1;
         if (generator() % 4 == 0) of.params.top_n_sigma = 1.0;
         if (generator() % 4 == 0) of.params.dynatemp_range = 0.1;
-        LeanRow row(of.logits, of.shape, 1, offer_sums(of, 96));
+        LeanRow row(of.logits, of.shape, 1, send_sums(of, 96));
         const std::int32_t expected = reference::decide(row.whole(), of.request).decision.token;
         const Agreed agreed = check_agreed(row, of, workspace);
         CHECK(agreed.token == expected);
@@ -293,7 +293,7 @@ TEST_CASE("of a long history no more is asked for than may decide") {
         of.request.max_length = 3000;
         of.params.presence_penalty = 0.2;
         of.params.top_p = 0.2 + 0.006 * static_cast<double>(generator() % 100);
-        LeanRow row(of.logits, of.shape, 1, offer_sums(of, 8));
+        LeanRow row(of.logits, of.shape, 1, send_sums(of, 8));
         asked += check_agreed(row, of, workspace).asked;
     }
     CHECK(asked > 0);
@@ -313,10 +313,10 @@ TEST_CASE("a winner next to its nucleus' edge is judged without the rest of the 
         of.output.assign(1, static_cast<std::int32_t>(generator() % kVocab));
         race_all(of, std::array{0.6, 0.8, 1.0}[generator() % 3], generator());
         if (number % 2 == 0) of.params.repetition_penalty = 1.1;
-        LeanOffer offer = offer_sums(of, 0);
-        offer.all = true;
-        offer.error = std::array{0.99, 0.0, -0.99}[generator() % 3] * kSentWeightError;
-        LeanRow row(of.logits, of.shape, 1, offer);
+        SentParts parts = send_sums(of, 0);
+        parts.all = true;
+        parts.error = std::array{0.99, 0.0, -0.99}[generator() % 3] * kSentWeightError;
+        LeanRow row(of.logits, of.shape, 1, parts);
         const proto::Decision raced = decide_once(row.whole(), of.request, workspace);
         if (raced.error != proto::DecisionError::none) continue;
         const Edge edge = edge_at(of, static_cast<std::uint32_t>(raced.token));

@@ -96,13 +96,13 @@ void ask(LmCase& out, const Change& change, std::mt19937_64& generator) {
     out.request.random = static_cast<std::uint32_t>(generator());
 }
 
-LeanOffer offer_of(const LmCase& of, std::uint32_t best, double error) {
-    LeanOffer offer;
-    offer.best = best;
-    offer.sums = true;
-    offer.scale = 1.0 / of.params.temperature;
-    offer.error = error;
-    return offer;
+SentParts parts_of(const LmCase& of, std::uint32_t best, double error) {
+    SentParts parts;
+    parts.best = best;
+    parts.sums = true;
+    parts.scale = 1.0 / of.params.temperature;
+    parts.error = error;
+    return parts;
 }
 
 struct Tally {
@@ -110,13 +110,13 @@ struct Tally {
     int first_tries = 0;
 };
 
-void check(const LmCase& of, const Change& change, const LeanOffer& offer, Workspace& workspace,
+void check(const LmCase& of, const Change& change, const SentParts& parts, Workspace& workspace,
            Tally& tally) {
-    LeanRow row(of.logits, of.shape, of.order_seed, offer);
+    LeanRow row(of.logits, of.shape, of.order_seed, parts);
     const proto::Decision decision = decide_once(row.whole(), of.request, workspace);
     const reference::Outcome whole = outcome_of(decision, workspace.answer());
     const LeanDecision lean = decide_lean(row, of.request, workspace);
-    INFO(change.name << ": " << describe(of) << "; best " << offer.best);
+    INFO(change.name << ": " << describe(of) << "; best " << parts.best);
     const std::string fault = difference(lean.outcome, whole, Logprobs::within_error);
     if (!fault.empty()) FAIL(fault);
     ++tally.cases;
@@ -137,7 +137,7 @@ TEST_CASE("whatever changes tokens that a part of a row lacks, the token is the 
             ask(lm_case, change, generator);
             const double error = (generator() % 2 == 0 ? 0.9 : -0.9) * kSentWeightError;
             const auto best = static_cast<std::uint32_t>(generator() % kBlocks);
-            check(lm_case, change, offer_of(lm_case, best, error), workspace, tally);
+            check(lm_case, change, parts_of(lm_case, best, error), workspace, tally);
         }
     }
     CHECK(tally.first_tries > tally.cases / 10);
@@ -163,7 +163,7 @@ TEST_CASE("a history that was not sent is asked for where it can matter, and onl
             lm_case.params.top_p = top_p;
             bind_request(lm_case);
             lm_case.request.max_length = 400;
-            LeanRow row(lm_case.logits, lm_case.shape, 1, offer_of(lm_case, 32, 0.0));
+            LeanRow row(lm_case.logits, lm_case.shape, 1, parts_of(lm_case, 32, 0.0));
             most = std::max(most, decide_lean(row, lm_case.request, workspace).asked);
         }
         return most;

@@ -51,9 +51,9 @@ void add_idle_controls(RandomCase& out, std::mt19937_64& generator) {
 }
 
 void check_drawn(RandomCase& of, bool drawn, Workspace& workspace) {
-    LeanOffer offer;
-    offer.drawn_by = drawn_by(of.request);
-    LeanRow row(of.logits, of.shape, of.order_seed, offer);
+    SentParts parts;
+    parts.drawn_by = drawn_by(of.request);
+    LeanRow row(of.logits, of.shape, of.order_seed, parts);
     const proto::Decision whole = decide_once(row.whole(), of.request, workspace);
     const reference::Outcome expected = outcome_of(whole, workspace.answer());
     const LeanDecision lean = decide_lean(row, of.request, workspace);
@@ -120,10 +120,10 @@ TEST_CASE("a draw of another race, of nobody's token or of less than all ranks i
     LmCase lm_case;
     plain_case(lm_case, kVocab);
     Workspace workspace(kVocab);
-    LeanOffer offer;
-    offer.drawn_by = drawn_by(lm_case.request);
+    SentParts parts;
+    parts.drawn_by = drawn_by(lm_case.request);
     const auto path_with = [&](auto spoil) {
-        LeanRow row(lm_case.logits, lm_case.shape, 1, offer);
+        LeanRow row(lm_case.logits, lm_case.shape, 1, parts);
         const std::int32_t token = decide_once(row.whole(), lm_case.request, workspace).token;
         // The winner among all, as far as the draws say.
         auto& draw = row.column(0).draw->beats(*row.column(1).draw) ? row.column(0).draw : row.column(1).draw;
@@ -154,10 +154,10 @@ TEST_CASE("a draw beside what was sent is the winner while penalties leave it ah
     LmCase lm_case;
     plain_case(lm_case, kVocab);
     Workspace workspace(kVocab);
-    LeanOffer offer;
-    offer.all = true;
-    offer.drawn_by = drawn_by(lm_case.request);
-    LeanRow row(lm_case.logits, lm_case.shape, 1, offer);
+    SentParts parts;
+    parts.all = true;
+    parts.drawn_by = drawn_by(lm_case.request);
+    LeanRow row(lm_case.logits, lm_case.shape, 1, parts);
     const std::int32_t plain = decide_once(row.whole(), lm_case.request, workspace).token;
     const auto reads = [&](auto set, float rival) {
         lm_case.params.repetition_penalty = 1.0;
@@ -188,7 +188,7 @@ TEST_CASE("a draw beside what was sent is the winner while penalties leave it ah
 struct RacedCase {
     static constexpr std::uint32_t kVocab = 5000;
     LmCase lm_case;
-    LeanOffer offer;
+    SentParts parts;
 
     RacedCase() {
         plain_case(lm_case, kVocab);
@@ -197,8 +197,8 @@ struct RacedCase {
         bind_request(lm_case);
         lm_case.request.max_length = 100;
         lm_case.params.repetition_penalty = 100.0;
-        offer.drawn_by = drawn_by(lm_case.request);
-        offer.racers = proto::kMostRacers;
+        parts.drawn_by = drawn_by(lm_case.request);
+        parts.racers = proto::kMostRacers;
     }
     // How many blocks were asked for; the token is the whole row's.
     std::uint32_t asked(LeanRow& row) {
@@ -212,7 +212,7 @@ struct RacedCase {
 
 TEST_CASE("where penalties take the best back the next of the race's best wins, and no block is asked for") {
     RacedCase raced;
-    LeanRow row(raced.lm_case.logits, raced.lm_case.shape, 1, raced.offer);
+    LeanRow row(raced.lm_case.logits, raced.lm_case.shape, 1, raced.parts);
     const proto::Racers best = *row.column(0).racers;
     REQUIRE(best.count == proto::kMostRacers);
     CHECK(raced.asked(row) == 0);
@@ -225,7 +225,7 @@ TEST_CASE("where penalties take the best back the next of the race's best wins, 
 TEST_CASE("a race's best that cannot be right are not taken") {
     const auto asked_with = [](auto spoil) {
         RacedCase raced;
-        LeanRow row(raced.lm_case.logits, raced.lm_case.shape, 1, raced.offer);
+        LeanRow row(raced.lm_case.logits, raced.lm_case.shape, 1, raced.parts);
         spoil(row.column(0));
         return raced.asked(row);
     };
@@ -249,9 +249,9 @@ TEST_CASE("what asks for more than a draw is decided by the row") {
     const auto path_with = [&](auto change) {
         plain_case(lm_case, kVocab);
         change(lm_case);
-        LeanOffer offer;
-        offer.drawn_by = drawn_by(lm_case.request);
-        LeanRow row(lm_case.logits, lm_case.shape, 1, offer);
+        SentParts parts;
+        parts.drawn_by = drawn_by(lm_case.request);
+        LeanRow row(lm_case.logits, lm_case.shape, 1, parts);
         const proto::Decision whole = decide_once(row.whole(), lm_case.request, workspace);
         REQUIRE(whole.error == proto::DecisionError::none);
         const reference::Outcome expected = outcome_of(whole, workspace.answer());

@@ -36,8 +36,8 @@ float largest(std::span<const float> values) {
     return most;
 }
 
-bool is_masked(const LeanOffer& offer, std::size_t rank) {
-    return !offer.mask.empty() && !(offer.masks_every_second && rank % 2 == 1);
+bool is_masked(const SentParts& parts, std::size_t rank) {
+    return !parts.mask.empty() && !(parts.masks_every_second && rank % 2 == 1);
 }
 
 }  // namespace
@@ -51,22 +51,22 @@ DrawnBy drawn_by(const Request& request) {
 }
 
 LeanRow::LeanRow(const std::vector<float>& logits, RowShape shape, std::uint64_t order_seed,
-                 const LeanOffer& offer)
+                 const SentParts& parts)
     : shape_(in_blocks(std::move(shape))),
       whole_(logits, shape_, order_seed),
       generator_(order_seed),
       bytes_(proto::element_bytes(shape_.dtype)),
       maxima_((logits.size() + kBlock - 1) / kBlock),
       placed_((maxima_.size() + 63) / 64) {
-    const std::vector<float> best = allowed_of(logits, offer, 0);
+    const std::vector<float> best = allowed_of(logits, parts, 0);
     for (std::size_t b = 0; b < maxima_.size(); ++b) {
         maxima_[b] = largest(
             std::span(best).subspan(b * kBlock, std::min<std::size_t>(kBlock, best.size() - b * kBlock)));
     }
     for (Slice slice : whole_.view().slices) {
-        ranks_.push_back(rank_of(slice, allowed_of(logits, offer, ranks_.size()), offer));
+        ranks_.push_back(rank_of(slice, allowed_of(logits, parts, ranks_.size()), parts));
         LeanColumn& told = ranks_.back()->column;
-        told.masked = is_masked(offer, ranks_.size() - 1);
+        told.masked = is_masked(parts, ranks_.size() - 1);
         told.holds_nothing = ranks_.back()->holds_nothing;
         slice.elements = ranks_.back()->elements.data();
         slice.summaries = {};
@@ -75,19 +75,19 @@ LeanRow::LeanRow(const std::vector<float>& logits, RowShape shape, std::uint64_t
     }
 }
 
-std::vector<float> LeanRow::allowed_of(const std::vector<float>& logits, const LeanOffer& offer,
+std::vector<float> LeanRow::allowed_of(const std::vector<float>& logits, const SentParts& parts,
                                        std::size_t rank) const {
     std::vector<float> allowed = logits;
-    if (!is_masked(offer, rank)) return allowed;
+    if (!is_masked(parts, rank)) return allowed;
     for (std::size_t id = 0; id < allowed.size(); ++id) {
-        const bool hidden = (offer.mask[id / 32] >> (id % 32) & 1U) == 0;
+        const bool hidden = (parts.mask[id / 32] >> (id % 32) & 1U) == 0;
         if (hidden && std::isfinite(allowed[id])) allowed[id] = kNothing;
     }
     return allowed;
 }
 
 std::unique_ptr<LeanRow::Rank> LeanRow::rank_of(const Slice& slice, const std::vector<float>& logits,
-                                                const LeanOffer& offer) {
+                                                const SentParts& parts) {
     auto rank = std::make_unique<Rank>();
     const auto vocab = static_cast<std::uint32_t>(logits.size());
     const std::uint32_t end = std::min(slice.first_id + slice.entries, vocab);
@@ -99,12 +99,12 @@ std::unique_ptr<LeanRow::Rank> LeanRow::rank_of(const Slice& slice, const std::v
     rank->elements.resize(std::max<std::size_t>(all, 1) * shape_.columns * kBlock * bytes_);
     poison(rank->elements);
     give_maxima(*rank, slice, logits);
-    send(*rank, slice, offer);
+    send(*rank, slice, parts);
     rank->column.placed = placed_.data();
-    if (offer.block_weights) give_block_weights(*rank, slice, logits, offer);
-    if (offer.sums) give_sums(*rank, slice, logits, offer);
-    if (offer.spread) give_spread(*rank, slice, logits, offer);
-    if (offer.drawn_by) give_draw(*rank, slice, logits, offer);
+    if (parts.block_weights) give_block_weights(*rank, slice, logits, parts);
+    if (parts.sums) give_sums(*rank, slice, logits, parts);
+    if (parts.spread) give_spread(*rank, slice, logits, parts);
+    if (parts.drawn_by) give_draw(*rank, slice, logits, parts);
     return rank;
 }
 
@@ -151,26 +151,26 @@ void LeanRow::give_maxima(Rank& rank, const Slice& slice, const std::vector<floa
     rank.holds_nothing = own == 0 || largest(std::span(logits).subspan(slice.first_id, own)) == kNothing;
 }
 
-std::vector<std::uint32_t> LeanRow::chosen(const Rank& rank, const LeanOffer& offer) {
+std::vector<std::uint32_t> LeanRow::chosen(const Rank& rank, const SentParts& parts) {
     std::vector<std::uint32_t> own(rank.blocks);
     std::iota(own.begin(), own.end(), 0U);
-    if (offer.all) return own;
+    if (parts.all) return own;
     std::shuffle(own.begin(), own.end(), generator_);
-    own.resize(std::min<std::size_t>(own.size(), offer.random));
+    own.resize(std::min<std::size_t>(own.size(), parts.random));
     std::vector<std::uint32_t> best(maxima_.size());
     std::iota(best.begin(), best.end(), 0U);
     std::stable_sort(best.begin(), best.end(),
                      [this](std::uint32_t a, std::uint32_t b) { return maxima_[a] > maxima_[b]; });
-    best.resize(std::min<std::size_t>(best.size(), offer.best));
-    best.insert(best.end(), offer.named.begin(), offer.named.end());
+    best.resize(std::min<std::size_t>(best.size(), parts.best));
+    best.insert(best.end(), parts.named.begin(), parts.named.end());
     for (const std::uint32_t block : best) {
         if (block - rank.first_block < rank.blocks) own.push_back(block - rank.first_block);
     }
     return own;
 }
 
-void LeanRow::send(Rank& rank, const Slice& slice, const LeanOffer& offer) {
-    const std::vector<std::uint32_t> own = chosen(rank, offer);
+void LeanRow::send(Rank& rank, const Slice& slice, const SentParts& parts) {
+    const std::vector<std::uint32_t> own = chosen(rank, parts);
     rank.sent = {static_cast<std::uint16_t>(rank.blocks), 0xFFFF};
     for (const std::uint32_t block : own) rank.sent.push_back(static_cast<std::uint16_t>(block));
     rank.sent_elements.resize(rank.sent.size() * kBlock * bytes_);
@@ -184,24 +184,24 @@ void LeanRow::send(Rank& rank, const Slice& slice, const LeanOffer& offer) {
 }
 
 void LeanRow::give_sums(Rank& rank, const Slice& slice, const std::vector<float>& logits,
-                        const LeanOffer& offer) const {
+                        const SentParts& parts) const {
     const std::size_t end = std::min<std::size_t>(slice.first_id + slice.entries, logits.size());
     if (end <= slice.first_id) return;
     const auto own = std::span(logits).subspan(slice.first_id, end - slice.first_id);
     const auto maximum = static_cast<double>(largest(own));
     if (!std::isfinite(maximum)) return;
-    rank.column.scale = offer.scale;
+    rank.column.scale = parts.scale;
     for (const float value : own) {
         const double below = static_cast<double>(value) - maximum;
-        rank.column.weight += std::exp(below) * (1.0 + offer.error);
-        rank.column.weight_at_scale += std::exp(below * offer.scale) * (1.0 + offer.error);
+        rank.column.weight += std::exp(below) * (1.0 + parts.error);
+        rank.column.weight_at_scale += std::exp(below * parts.scale) * (1.0 + parts.error);
     }
 }
 
 void LeanRow::give_spread(Rank& rank, const Slice& slice, const std::vector<float>& logits,
-                          const LeanOffer& offer) const {
+                          const SentParts& parts) const {
     const std::size_t end = std::min<std::size_t>(slice.first_id + slice.entries, logits.size());
-    rank.column.scale = offer.scale;
+    rank.column.scale = parts.scale;
     rank.column.spread.emplace();
     if (end <= slice.first_id) return;
     const auto own = std::span(logits).subspan(slice.first_id, end - slice.first_id);
@@ -211,18 +211,18 @@ void LeanRow::give_spread(Rank& rank, const Slice& slice, const std::vector<floa
     for (const float value : own) {
         if (value == kNothing) continue;
         const double below = static_cast<double>(value) - maximum;
-        const double weight = std::exp(below * offer.scale);
+        const double weight = std::exp(below * parts.scale);
         spread.add({1.0, below, below * below, weight, weight * below});
     }
     for (double* sum : {&spread.distances, &spread.squares, &spread.weight, &spread.moments})
-        *sum *= 1.0 + offer.error;
+        *sum *= 1.0 + parts.error;
 }
 
 // Of the rank's own entries, seldom as much as they weigh: by up to two steps less.
 void LeanRow::give_block_weights(Rank& rank, const Slice& slice, const std::vector<float>& logits,
-                                 const LeanOffer& offer) {
+                                 const SentParts& parts) {
     const std::size_t end = std::min<std::size_t>(slice.first_id + slice.entries, logits.size());
-    rank.column.scale = offer.scale;
+    rank.column.scale = parts.scale;
     rank.weights.assign(rank.blocks, 0);
     rank.column.block_weights = rank.weights.data();
     for (std::size_t b = 0; b < rank.weights.size(); ++b) {
@@ -233,7 +233,7 @@ void LeanRow::give_block_weights(Rank& rank, const Slice& slice, const std::vect
         const auto most = static_cast<double>(largest(own));
         if (!std::isfinite(most)) continue;
         double weight = 0.0;
-        for (const float value : own) weight += std::exp((static_cast<double>(value) - most) * offer.scale);
+        for (const float value : own) weight += std::exp((static_cast<double>(value) - most) * parts.scale);
         const double steps = std::log2(weight * (1.0 - 1e-9)) * proto::kWeightSteps;
         rank.weights[b] =
             static_cast<std::uint8_t>(std::max(steps - static_cast<double>(generator_() % 3), 0.0));
@@ -242,9 +242,9 @@ void LeanRow::give_block_weights(Rank& rank, const Slice& slice, const std::vect
 
 // The best score first, and then the first id that has it.
 void LeanRow::give_draw(Rank& rank, const Slice& slice, const std::vector<float>& logits,
-                        const LeanOffer& offer) {
+                        const SentParts& parts) {
     namespace race = proto::race;
-    const DrawnBy& by = *offer.drawn_by;
+    const DrawnBy& by = *parts.drawn_by;
     const std::size_t end = std::min<std::size_t>(slice.first_id + slice.entries, logits.size());
     if (end <= slice.first_id) return;
     const auto own = std::span(logits).subspan(slice.first_id, end - slice.first_id);
@@ -261,32 +261,32 @@ void LeanRow::give_draw(Rank& rank, const Slice& slice, const std::vector<float>
     race::Draw draw{by.key, by.temperature, all[0].token, all[0].score, kNothing};
     if (all.size() > 1) draw.rival = all[1].score;
     rank.column.draw = draw;
-    if (offer.racers > 0 && by.temperature > 0.0F) give_racers(rank, all, own, slice.first_id, offer);
+    if (parts.racers > 0 && by.temperature > 0.0F) give_racers(rank, all, own, slice.first_id, parts);
 }
 
 // All that are better than the others' bound, which is seldom the best of the others' score.
 void LeanRow::give_racers(Rank& rank, std::span<const proto::Racer> all, std::span<const float> own,
-                          std::uint32_t first_id, const LeanOffer& offer) {
+                          std::uint32_t first_id, const SentParts& parts) {
     proto::Racers& racers = rank.column.racers.emplace();
-    racers.count = std::min<std::uint32_t>(offer.racers, static_cast<std::uint32_t>(all.size()));
+    racers.count = std::min<std::uint32_t>(parts.racers, static_cast<std::uint32_t>(all.size()));
     std::copy_n(all.begin(), racers.count, racers.best);
     racers.rival = kNothing;
     if (racers.count < all.size()) racers.rival = all[racers.count].score;
     if (generator_() % 2 == 0)
         racers.rival = std::max(racers.rival, std::nextafter(racers.best[racers.count - 1].score, kNothing));
-    rank.column.scale = offer.scale;
+    rank.column.scale = parts.scale;
     const auto most = static_cast<double>(largest(own));
     for (std::uint32_t i = 0; i < racers.count; ++i) {
         proto::Racer& racer = racers.best[i];
         racer.before = std::numeric_limits<float>::quiet_NaN();
-        if (i >= offer.summed_before) continue;
+        if (i >= parts.summed_before) continue;
         double before = 0.0;
         for (std::uint32_t other = 0; other < own.size(); ++other) {
             const bool equal = own[other] == racer.logit && first_id + other < racer.token;
             if (own[other] > racer.logit || equal)
-                before += std::exp((static_cast<double>(own[other]) - most) * offer.scale);
+                before += std::exp((static_cast<double>(own[other]) - most) * parts.scale);
         }
-        racer.before = static_cast<float>(before * (1.0 + offer.error));
+        racer.before = static_cast<float>(before * (1.0 + parts.error));
     }
 }
 

@@ -25,7 +25,7 @@ struct DrawnBy {
 DrawnBy drawn_by(const Request& request);
 
 // What is sent of a row beside its maxima.
-struct LeanOffer {
+struct SentParts {
     std::uint32_t best = 0;            // blocks of the row, by their largest entry
     std::uint32_t random = 0;          // blocks of each rank
     std::vector<std::uint32_t> named;  // blocks of the row
@@ -50,9 +50,9 @@ bool may_be_masked(const Request& request);
 class LeanRow {
   public:
     // As RowFixture, in tiles of 64 whatever the shape says. The ranks' lists name blocks too that there are
-    // none of. The offer's mask is looked at in the constructor alone.
+    // none of. The mask of `parts` is looked at in the constructor alone.
     LeanRow(const std::vector<float>& logits, RowShape shape, std::uint64_t order_seed,
-            const LeanOffer& offer);
+            const SentParts& parts);
 
     RowView view() const;
     RowView whole() const { return whole_.view(); }
@@ -79,24 +79,24 @@ class LeanRow {
     };
 
     std::unique_ptr<Rank> rank_of(const Slice& slice, const std::vector<float>& logits,
-                                  const LeanOffer& offer);
+                                  const SentParts& parts);
     // A rank's part under the mask: what is finite and hidden is -inf.
-    std::vector<float> allowed_of(const std::vector<float>& logits, const LeanOffer& offer,
+    std::vector<float> allowed_of(const std::vector<float>& logits, const SentParts& parts,
                                   std::size_t rank) const;
-    std::vector<std::uint32_t> chosen(const Rank& rank, const LeanOffer& offer);
+    std::vector<std::uint32_t> chosen(const Rank& rank, const SentParts& parts);
     const std::byte* truth(const Slice& slice, std::uint32_t block) const;
     void poison(std::vector<std::byte>& elements);
-    void send(Rank& rank, const Slice& slice, const LeanOffer& offer);
+    void send(Rank& rank, const Slice& slice, const SentParts& parts);
     void give_maxima(Rank& rank, const Slice& slice, const std::vector<float>& logits) const;
     void give_sums(Rank& rank, const Slice& slice, const std::vector<float>& logits,
-                   const LeanOffer& offer) const;
+                   const SentParts& parts) const;
     void give_spread(Rank& rank, const Slice& slice, const std::vector<float>& logits,
-                     const LeanOffer& offer) const;
+                     const SentParts& parts) const;
     void give_block_weights(Rank& rank, const Slice& slice, const std::vector<float>& logits,
-                            const LeanOffer& offer);
-    void give_draw(Rank& rank, const Slice& slice, const std::vector<float>& logits, const LeanOffer& offer);
+                            const SentParts& parts);
+    void give_draw(Rank& rank, const Slice& slice, const std::vector<float>& logits, const SentParts& parts);
     void give_racers(Rank& rank, std::span<const proto::Racer> all, std::span<const float> own,
-                     std::uint32_t first_id, const LeanOffer& offer);
+                     std::uint32_t first_id, const SentParts& parts);
     std::size_t offset_of(const Slice& slice, std::uint32_t block) const;
 
     RowShape shape_;

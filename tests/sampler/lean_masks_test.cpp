@@ -36,28 +36,28 @@ void clear_request(LmCase& of) {
     of.hot_blocks.clear();
 }
 
-LeanOffer all_of_it() {
-    LeanOffer offer;
-    offer.all = true;
-    return offer;
+SentParts all_of_it() {
+    SentParts parts;
+    parts.all = true;
+    return parts;
 }
 
 // What a writer sends that knows of the mask, with sums that are nearly as wrong as they may be.
-LeanOffer known_mask(const LmCase& of, std::mt19937_64& generator) {
-    LeanOffer offer;
-    offer.mask = of.request.mask;
-    offer.best = std::array{1U, 4U, 32U}[generator() % 3];
-    offer.sums = true;
+SentParts known_mask(const LmCase& of, std::mt19937_64& generator) {
+    SentParts parts;
+    parts.mask = of.request.mask;
+    parts.best = std::array{1U, 4U, 32U}[generator() % 3];
+    parts.sums = true;
     const auto vocab = static_cast<std::uint32_t>(of.logits.size());
-    offer.scale = plan_of(of.params, of.request, {of.shape.dtype, vocab}).cut.scale;
-    offer.block_weights = generator() % 2 == 0;
-    offer.spread = generator() % 2 == 0;
-    offer.error = std::array{0.0, 0.7, -0.7}[generator() % 3] * kSentWeightError;
-    return offer;
+    parts.scale = plan_of(of.params, of.request, {of.shape.dtype, vocab}).cut.scale;
+    parts.block_weights = generator() % 2 == 0;
+    parts.spread = generator() % 2 == 0;
+    parts.error = std::array{0.0, 0.7, -0.7}[generator() % 3] * kSentWeightError;
+    return parts;
 }
 
-LeanDecision check_as_whole(LmCase& of, const LeanOffer& offer, Workspace& workspace) {
-    LeanRow row(of.logits, of.shape, 1, offer);
+LeanDecision check_as_whole(LmCase& of, const SentParts& parts, Workspace& workspace) {
+    LeanRow row(of.logits, of.shape, 1, parts);
     const proto::Decision whole = decide_once(row.whole(), of.request, workspace);
     const reference::Outcome expected = outcome_of(whole, workspace.answer());
     LeanDecision lean = decide_lean(row, of.request, workspace);
@@ -140,9 +140,9 @@ TEST_CASE("of a row whose writer knew of the mask, blocks are asked for as of on
         of.mask[7] |= 1U;
         bind_request(of);
         of.request.max_length = 100;
-        LeanOffer offer = known_mask(of, generator);
-        offer.best = 96;
-        asked += check_as_whole(of, offer, workspace).asked;
+        SentParts parts = known_mask(of, generator);
+        parts.best = 96;
+        asked += check_as_whole(of, parts, workspace).asked;
     }
     // Whole rows are 625 blocks each.
     INFO(asked << " blocks of " << kCases << " rows");
@@ -166,10 +166,10 @@ TEST_CASE("ranks that a mask leaves nothing of keep nobody's draw from being tak
         of.mask[generator() % of.mask.size()] = number % 10 == 9 ? 0U : 0x8400U;
         bind_request(of);
         of.request.max_length = 100;
-        LeanOffer offer;
-        offer.mask = of.request.mask;
-        offer.drawn_by = drawn_by(of.request);
-        CHECK(check_as_whole(of, offer, workspace).tries == 1);
+        SentParts parts;
+        parts.mask = of.request.mask;
+        parts.drawn_by = drawn_by(of.request);
+        CHECK(check_as_whole(of, parts, workspace).tries == 1);
     }
 }
 
@@ -188,7 +188,7 @@ TEST_CASE("what was told under a mask says nothing to a request without one, or 
         of.params.rng = proto::Rng::race;
         bind_request(of);
         of.request.max_length = 100;
-        const LeanOffer told = known_mask(of, generator);
+        const SentParts told = known_mask(of, generator);
         const auto mask = of.request.mask;
         of.request.mask = {};
         check_as_whole(of, told, workspace);

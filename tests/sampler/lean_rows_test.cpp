@@ -33,27 +33,27 @@ double scale_of(const RandomCase& of) {
 
 // Nothing, a few blocks or all; sums as exact as doubles, or nearly as wrong as they may be. Of a case with
 // log-probs less: they are to agree with those of the fast path's own sum, which is off by 3e-6 itself.
-LeanOffer random_offer(const RandomCase& of, std::mt19937_64& generator) {
-    LeanOffer offer;
+SentParts random_parts(const RandomCase& of, std::mt19937_64& generator) {
+    SentParts parts;
     const auto kind = generator() % 8;
-    if (kind >= 2 && kind < 5) offer.best = one_of(std::array{1U, 4U, 32U}, generator);
-    if (kind == 4 || kind == 5) offer.random = static_cast<std::uint32_t>(generator() % 6);
-    offer.all = kind == 6;
-    offer.sums = generator() % 2 == 0;
-    offer.scale = generator() % 4 == 0 ? 0.75 : scale_of(of);
-    offer.spread = generator() % 2 == 0;
-    offer.block_weights = generator() % 2 == 0;
+    if (kind >= 2 && kind < 5) parts.best = one_of(std::array{1U, 4U, 32U}, generator);
+    if (kind == 4 || kind == 5) parts.random = static_cast<std::uint32_t>(generator() % 6);
+    parts.all = kind == 6;
+    parts.sums = generator() % 2 == 0;
+    parts.scale = generator() % 4 == 0 ? 0.75 : scale_of(of);
+    parts.spread = generator() % 2 == 0;
+    parts.block_weights = generator() % 2 == 0;
     // Whatever it asks for: it is the decision that knows what may be drawn so.
-    if (generator() % 2 == 0) offer.drawn_by = drawn_by(of.request);
-    offer.racers = one_of(std::array{0U, 1U, 3U, proto::kMostRacers}, generator);
-    offer.summed_before = static_cast<std::uint32_t>(generator() % 5);
+    if (generator() % 2 == 0) parts.drawn_by = drawn_by(of.request);
+    parts.racers = one_of(std::array{0U, 1U, 3U, proto::kMostRacers}, generator);
+    parts.summed_before = static_cast<std::uint32_t>(generator() % 5);
     const double most = (of.params.flags & proto::kNoLogprob) != 0 ? 0.99 : 0.7;
-    offer.error = one_of(std::array{0.0, most, -most}, generator) * kSentWeightError;
+    parts.error = one_of(std::array{0.0, most, -most}, generator) * kSentWeightError;
     if (may_be_masked(of.request) && generator() % 4 != 0) {
-        offer.mask = of.request.mask;
-        offer.masks_every_second = generator() % 4 == 0;
+        parts.mask = of.request.mask;
+        parts.masks_every_second = generator() % 4 == 0;
     }
-    return offer;
+    return parts;
 }
 
 // What many decisions took together.
@@ -65,13 +65,13 @@ struct Tally {
 };
 
 // Compares with the whole row's decision, and again when nothing else was granted than what was asked for.
-void check_case(RandomCase& random_case, const LeanOffer& offer, Workspace& workspace, Tally& tally) {
-    LeanRow row(random_case.logits, random_case.shape, random_case.order_seed, offer);
+void check_case(RandomCase& random_case, const SentParts& parts, Workspace& workspace, Tally& tally) {
+    LeanRow row(random_case.logits, random_case.shape, random_case.order_seed, parts);
     const proto::Decision decision = decide_once(row.whole(), random_case.request, workspace);
     const reference::Outcome whole = outcome_of(decision, workspace.answer());
     REQUIRE(workspace.answer().missing.empty());
-    INFO(describe(random_case) << "; best " << offer.best << ", random " << offer.random << ", all "
-                               << offer.all << ", sums " << offer.sums);
+    INFO(describe(random_case) << "; best " << parts.best << ", random " << parts.random << ", all "
+                               << parts.all << ", sums " << parts.sums);
     const LeanDecision lean = decide_lean(row, random_case.request, workspace);
     const std::string fault = difference(lean.outcome, whole, Logprobs::within_error);
     if (!fault.empty()) FAIL(fault);
@@ -97,7 +97,7 @@ void check_random_cases(std::uint32_t least_vocab, std::uint32_t most_vocab, int
         Workspace workspace(vocab);
         for (int i = 0; i < kCasesOfOne; ++i) {
             fill_case(random_case, vocab, generator);
-            check_case(random_case, random_offer(random_case, generator), workspace, tally);
+            check_case(random_case, random_parts(random_case, generator), workspace, tally);
         }
     }
     CHECK(tally.decided > cases / 2);
@@ -130,7 +130,7 @@ TEST_CASE("requests as people send them are decided alike over a part of a row")
         lm_case.order_seed = generator();
         for (int i = 0; i < 2; ++i) {
             fill_lm_request(lm_case, generator);
-            check_case(lm_case, random_offer(lm_case, generator), workspace, tally);
+            check_case(lm_case, random_parts(lm_case, generator), workspace, tally);
         }
     }
     CHECK(tally.decided > rows);
@@ -145,7 +145,7 @@ TEST_CASE("a part of a real vocabulary's row decides as the whole row") {
     Tally tally;
     for (int number = 0; number < 40 * times(); ++number) {
         fill_case(random_case, kVocab, generator);
-        check_case(random_case, random_offer(random_case, generator), workspace, tally);
+        check_case(random_case, random_parts(random_case, generator), workspace, tally);
     }
     CHECK(tally.decided > 20);
 }
@@ -160,7 +160,7 @@ TEST_CASE("strange rows of which a part is there are decided alike, after few tr
         for (std::uint32_t kind = 0; kind < kStrangeRows * static_cast<std::uint32_t>(requests); ++kind) {
             fill_case(random_case, vocab, generator);
             random_case.logits = strange_row(kind % kStrangeRows, vocab, random_case.shape.dtype, generator);
-            check_case(random_case, random_offer(random_case, generator), workspace, tally);
+            check_case(random_case, random_parts(random_case, generator), workspace, tally);
         }
     }
     CHECK(tally.cases == std::int64_t{200} * kStrangeRows * times());

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from croupier import Error
+from croupier import DecisionError, Error
 
 from .failures import failed, refused
 from .order import Order
@@ -18,10 +18,14 @@ from .verify import Verifier
 
 # Between the workers' sight of a decision and this process's.
 _MOMENT = 1.0
-_VOID = 13
-# What the request itself asks for, rather than a fault of the model or of the daemon: no token is left, a
-# parameter, an id or a mask is wrong.
-_ASKED_FOR = (3, 4, 5, 6, 8)
+# What the request itself asks for, rather than a fault of the model or of the daemon.
+_ASKED_FOR = (
+    DecisionError.NO_TOKEN_LEFT,
+    DecisionError.BAD_PARAMETER,
+    DecisionError.BAD_TOKEN,
+    DecisionError.BAD_SEQUENCE,
+    DecisionError.BAD_MASK,
+)
 
 
 @dataclass
@@ -210,7 +214,7 @@ class Plane:
                     )
                 continue
             decision = answer.decisions[column]
-            if decision.error == _VOID and self._may_be_void(name, batch, column):
+            if decision.error == DecisionError.VOID and self._may_be_void(name, batch, column):
                 self._sequences.void(name, batch.sequences[column], batch.order.step)
                 self._steady = None
                 continue
