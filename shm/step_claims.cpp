@@ -82,8 +82,9 @@ bool StepClaims::commit(std::uint32_t column, std::uint32_t columns, const proto
                         std::uint64_t now) const {
     segment_->decisions(slot_)[column].store(decision);
     if (nears_end(columns)) note_commit(now);
-    // SYNC: release; pairs with the acquire in step_complete: the decision and the token in the log
-    // are visible with the bit. fetch_or is idempotent, so a column cannot count twice towards the step.
+    // SYNC: seq_cst; pairs with the load in step_complete: the decision and the token in the log are visible
+    // with the bit, and of two who commit the last columns, one sees both. fetch_or is idempotent, so a
+    // column cannot count twice towards the step.
     segment_->committed(slot_)[column / 64].fetch_or(1ULL << (column % 64), std::memory_order_seq_cst);
     const bool complete = step_complete(*segment_, slot_, columns);
     // Where more samplers than that looked before any of them committed.
