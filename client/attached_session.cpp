@@ -23,12 +23,10 @@ shm::Result<std::unique_ptr<AttachedSession>> AttachedSession::open(const croupi
 
 shm::Result<bool> AttachedSession::attach(const OpenRequest& request) {
     CROUPIER_TRY(attach_place(request));
-    if (auto fault = unfit_geometry(request.geometry, place_->geometry())) {
-        return shm::fail(Errc::bad_geometry,
-                         "session " + request.name +
-                             (resumed() ? " cannot be resumed: " : " cannot be opened: ") + *fault +
-                             (resumed() ? "; open it with the options it was opened with"
-                                        : "; the daemon is older than this library: update it"));
+    // The daemon has compared them too; the segment is the daemon's word against itself.
+    if (auto difference = proto::geometry_difference(place_->geometry(), request.geometry)) {
+        return shm::fail(Errc::bad_geometry, "the segment of session " + request.name +
+                                                 " is not what was asked for: " + *difference);
     }
     if (request.relay) return true;
     return choose_stream(request.decisions_over_zmq);

@@ -78,28 +78,6 @@ shm::Result<std::vector<std::uint32_t>> order_of(const croupier_open_options& op
     return proto::rank_blocks(file.order);
 }
 
-struct Field {
-    const char* name;
-    std::uint32_t Geometry::*field;
-    bool exact;  // else as much as was asked for, or more
-};
-
-constexpr std::array kFields = {
-    Field{"vocab", &Geometry::vocab, true},
-    Field{"tp", &Geometry::tp, true},
-    Field{"tile", &Geometry::tile, true},
-    Field{"max_batch", &Geometry::max_batch, false},
-    Field{"steps_in_flight", &Geometry::slots, false},
-    Field{"max_sequences", &Geometry::max_sequences, false},
-    Field{"max_length", &Geometry::max_length, false},
-    Field{"max_bias", &Geometry::max_bias, false},
-    Field{"max_stop_ids", &Geometry::max_stop_ids, false},
-    Field{"max_list_tokens", &Geometry::max_list_tokens, false},
-    Field{"mask_rows", &Geometry::mask_rows, false},
-    Field{"max_logprobs", &Geometry::max_logprobs, false},
-    Field{"max_support", &Geometry::max_support, false},
-};
-
 }  // namespace
 
 shm::Result<OpenRequest> check_options(const croupier_open_options& given) {
@@ -128,31 +106,6 @@ shm::Result<OpenRequest> check_options(const croupier_open_options& given) {
     request.timeout =
         std::chrono::milliseconds(options.timeout_ms != 0 ? options.timeout_ms : kDefaultTimeoutMs);
     return request;
-}
-
-std::optional<std::string> unfit_geometry(const Geometry& asked, const Geometry& given) {
-    for (const Field& field : kFields) {
-        const std::uint32_t want = asked.*field.field;
-        const std::uint32_t have = given.*field.field;
-        if (field.exact ? have == want : have >= want) continue;
-        return std::string(field.name) + " is " + std::to_string(have) + " in the session and " +
-               std::to_string(want) + " in the options";
-    }
-    if (asked.is_lean() != given.is_lean()) {
-        return std::string("transport is ") + (given.is_lean() ? "lean" : "rows") + " in the session and " +
-               (asked.is_lean() ? "lean" : "rows") + " in the options";
-    }
-    if (asked.shards != given.shards) {
-        const auto ids = [](const Geometry& geometry) {
-            const proto::RankShard& last = geometry.shards[geometry.tp - 1];
-            return std::to_string(last.first_id + last.count);
-        };
-        return "the ranks hold " + ids(given) + " ids in the session and " + ids(asked) +
-               " in the options (padded_vocab, shard_ids), or share them out differently";
-    }
-    if (asked.dtype == given.dtype) return std::nullopt;
-    return "dtype is " + std::to_string(static_cast<std::uint32_t>(given.dtype)) + " in the session and " +
-           std::to_string(static_cast<std::uint32_t>(asked.dtype)) + " in the options";
 }
 
 }  // namespace croupier::client

@@ -29,7 +29,4 @@ struct OpenRequest {
 
 shm::Result<OpenRequest> check_options(const croupier_open_options& given);
 
-// Describes the first field in which a resumed session does not meet the options.
-std::optional<std::string> unfit_geometry(const proto::Geometry& asked, const proto::Geometry& given);
-
 }  // namespace croupier::client

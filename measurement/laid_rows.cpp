@@ -60,10 +60,6 @@ Ranks ranks_of(const std::string& name) {
     return ranks;
 }
 
-const char* name_of(Dtype dtype) {
-    return dtype == Dtype::bf16 ? "bf16" : dtype == Dtype::fp16 ? "fp16" : "fp32";
-}
-
 Dtype dtype_of(const std::string& name) {
     for (const Dtype dtype : kDtypes) {
         if (name == name_of(dtype)) return dtype;

@@ -21,7 +21,6 @@ Ranks ranks_of(const std::string& name);
 
 // Throws std::runtime_error with the allowed names.
 proto::Dtype dtype_of(const std::string& name);
-const char* name_of(proto::Dtype dtype);
 
 class LaidRows {
   public:

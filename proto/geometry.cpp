@@ -61,6 +61,40 @@ std::optional<std::string> lean_fault(const Geometry& g) {
            "logit of every block anyway; open it without, or with the transport rows";
 }
 
+struct Field {
+    const char* name;  // the option's
+    std::uint32_t Geometry::*field;
+};
+constexpr Field kFields[] = {
+    {"vocab", &Geometry::vocab},
+    {"tp", &Geometry::tp},
+    {"max_batch", &Geometry::max_batch},
+    {"steps_in_flight", &Geometry::slots},
+    {"tile", &Geometry::tile},
+    {"max_sequences", &Geometry::max_sequences},
+    {"max_length", &Geometry::max_length},
+    {"max_bias", &Geometry::max_bias},
+    {"max_stop_ids", &Geometry::max_stop_ids},
+    {"max_list_tokens", &Geometry::max_list_tokens},
+    {"mask_rows", &Geometry::mask_rows},
+    {"summaries", &Geometry::has_summaries},
+    {"max_logprobs", &Geometry::max_logprobs},
+    {"max_support", &Geometry::max_support},
+};
+
+std::string differs(const std::string& field, const std::string& present, const std::string& asked) {
+    return field + " is " + present + " in the session and " + asked + " in the options";
+}
+
+// Of the first rank that holds others.
+std::string shards_difference(const Geometry& present, const Geometry& asked) {
+    std::uint32_t rank = 0;
+    while (rank + 1 < kMaxTp && present.shards[rank] == asked.shards[rank]) ++rank;
+    const auto ids = [rank](const Geometry& g) { return std::to_string(g.shards[rank].count); };
+    return differs("the number of ids of rank " + std::to_string(rank), ids(present), ids(asked)) +
+           " (padded_vocab, shard_ids)";
+}
+
 }  // namespace
 
 void fill_even_shards(Geometry& g, std::uint32_t padded_vocab) {
@@ -110,6 +144,24 @@ std::optional<std::string> geometry_fault(const Geometry& g) {
     if (auto fault = outside("max_support", g.max_support, 0, kMaxSupport)) return fault;
     if (auto fault = lean_fault(g)) return fault;
     return shard_fault(g);
+}
+
+std::optional<std::string> geometry_difference(const Geometry& present, const Geometry& asked) {
+    if (present.is_lean() != asked.is_lean())
+        return differs("transport", present.transport(), asked.transport());
+    for (const Field& field : kFields) {
+        const std::uint32_t has = present.*field.field;
+        const std::uint32_t wants = asked.*field.field;
+        if (has != wants) return differs(field.name, std::to_string(has), std::to_string(wants));
+    }
+    if (present.dtype != asked.dtype) return differs("dtype", name_of(present.dtype), name_of(asked.dtype));
+    if (present.has_order != asked.has_order) {
+        const auto order = [](const Geometry& g) { return g.has_order != 0 ? "given" : "absent"; };
+        return differs("the hotness order", order(present), order(asked));
+    }
+    if (present.shards != asked.shards) return shards_difference(present, asked);
+    if (present == asked) return std::nullopt;
+    return differs("lean_blocks", std::to_string(present.lean_blocks), std::to_string(asked.lean_blocks));
 }
 
 }  // namespace croupier::proto

@@ -67,6 +67,7 @@ struct Geometry {
     std::uint32_t blocks() const { return blocks_of(vocab); }
     // The session's transport: all of its writers send every step lean, or all send whole rows.
     bool is_lean() const { return lean_blocks != 0; }
+    const char* transport() const { return is_lean() ? "lean" : "rows"; }
     // Of a rank's ids, those that are in the vocabulary: its first ones.
     std::uint32_t real_ids(std::uint32_t rank) const {
         const RankShard& shard = shards[rank];
@@ -95,5 +96,9 @@ std::optional<std::string> sending_fault(const Geometry& geometry);
 
 // Empty when the geometry is usable; else a sentence that names the field, its value and its range.
 std::optional<std::string> geometry_fault(const Geometry& geometry);
+
+// Empty when both are the same; else the first field in which a present session differs from what is asked
+// for.
+std::optional<std::string> geometry_difference(const Geometry& present, const Geometry& asked);
 
 }  // namespace croupier::proto

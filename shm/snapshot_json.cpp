@@ -48,6 +48,8 @@ json session_json(const SessionSnapshot& session) {
                    {"vocab", session.geometry.vocab},
                    {"tp", session.geometry.tp},
                    {"max_batch", session.geometry.max_batch},
+                   {"transport", session.geometry.transport()},
+                   {"dtype", proto::name_of(session.geometry.dtype)},
                    {"tile", session.geometry.tile},
                    {"bytes", session.bytes},
                    {"client", {{"pid", session.client_pid}, {"alive", session.client_alive}}},

@@ -227,7 +227,20 @@ void add_run_options(CLI::App& command, SimOptions& options) {
         ->group(group);
 }
 
+// What is of whole rows alone.
+void check_transport(const SimOptions& options) {
+    if (options.transport == Transport::rows) return;
+    const char* option = options.summaries                  ? "--summaries"
+                         : options.hotness_order            ? "--order"
+                         : options.randoms_in_ring          ? "--randoms"
+                         : options.tile != proto::kBlockIds ? "--tile"
+                                                            : nullptr;
+    if (option == nullptr) return;
+    throw CLI::ValidationError(option, "needs --transport rows: lean steps have no use for it");
+}
+
 void check_together(const SimOptions& options) {
+    check_transport(options);
     if (options.steps_in_flight() > proto::kMaxSlots) {
         throw CLI::ValidationError(
             "--in-flight", "microbatches times --ahead must be at most " + std::to_string(proto::kMaxSlots));

@@ -42,7 +42,7 @@ class Labels {
         std::string text = each.name;
         if (tempered_ && each.temperature > 0.0) text += fmt::format(" T={}", each.temperature);
         if (remembered_) text += " history=" + shown_history(each.history);
-        if (typed_) text += fmt::format(" {}", measurement::name_of(each.dtype));
+        if (typed_) text += fmt::format(" {}", proto::name_of(each.dtype));
         if (sliced_) text += " ranks=" + each.ranks;
         return text;
     }
@@ -83,8 +83,8 @@ nlohmann::json to_json(const measurement::Percentiles& times, double read_us) {
 std::set<std::string> reads_of(const std::vector<Measured>& all) {
     std::set<std::string> reads;
     for (const Measured& each : all) {
-        reads.insert(fmt::format("a plain read of a {} row, ranks {}: {:.2f} us",
-                                 measurement::name_of(each.dtype), each.ranks, each.read_us));
+        reads.insert(fmt::format("a plain read of a {} row, ranks {}: {:.2f} us", proto::name_of(each.dtype),
+                                 each.ranks, each.read_us));
     }
     return reads;
 }
@@ -114,7 +114,7 @@ void print_json(const DecideReport& report) {
         made["what"] = each.what;
         made["temperature"] = each.temperature;
         made["history"] = each.history;
-        made["dtype"] = measurement::name_of(each.dtype);
+        made["dtype"] = proto::name_of(each.dtype);
         made["ranks"] = each.ranks;
         made["read_once_us"] = each.read_us;
     }

@@ -49,9 +49,9 @@ shm::Result<bool> within(const char* field, const char* key, std::uint64_t value
                                    std::to_string(most) + " (" + key + " in its configuration)");
 }
 
-shm::Result<bool> not_resumable(const SessionRequest& request, Errc code, const std::string& what) {
-    return fail(code, "session " + request.name + " cannot be resumed with another " + what +
-                          "; open it with the " + what + " that it has, or without resume to begin anew");
+shm::Result<bool> not_resumable(const SessionRequest& request, Errc code, const std::string& difference) {
+    return fail(code, "session " + request.name + " cannot be resumed with these options: " + difference +
+                          "; open it with what it has, or without resume to begin anew");
 }
 
 }  // namespace
@@ -99,11 +99,11 @@ shm::Result<bool> check_room(const SessionRequest& request, const config::Sessio
 }
 
 shm::Result<bool> check_same_session(const shm::Segment& present, const SessionRequest& request) {
-    if (geometry_of(request) != present.geometry())
-        return not_resumable(request, Errc::bad_geometry, "shape");
+    if (auto difference = proto::geometry_difference(present.geometry(), geometry_of(request)))
+        return not_resumable(request, Errc::bad_geometry, *difference);
     const auto order = present.model_order();
     if (std::equal(order.begin(), order.end(), request.order.begin(), request.order.end())) return true;
-    return not_resumable(request, Errc::bad_argument, "hotness order");
+    return not_resumable(request, Errc::bad_argument, "the hotness order is another one");
 }
 
 shm::Error not_yours(const std::string& name) {

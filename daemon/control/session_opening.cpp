@@ -177,19 +177,24 @@ shm::Result<OpenedSession> SessionRegistry::begin_session(std::unique_ptr<shm::S
     if (auto taken = take_in(segment, request.peer.identity); !taken) return refused(taken.error());
     hot_sets_.begin(*opened);
     const proto::Geometry& geometry = opened->geometry();
-    event_log::write(Event::session_opened,
-                     {{"session", opened->name()},
-                      {"session_id", opened->id()},
-                      {"owner", request.peer.identity},
-                      {"vocab", geometry.vocab},
-                      {"tp", geometry.tp},
-                      {"batch", geometry.max_batch},
-                      {"slots", geometry.slots},
-                      {"bytes", opened->layout().total_bytes}},
-                     "session {} ({}) opened by {}: vocab {}, tp {}, batch {}, {} slots, tile {}, {} MiB{}{}",
-                     opened->name(), opened->id(), request.peer.identity, geometry.vocab, geometry.tp,
-                     geometry.max_batch, geometry.slots, geometry.tile, opened->layout().total_bytes >> 20U,
-                     opened->hugepage_note().empty() ? "" : ", ", opened->hugepage_note());
+    event_log::write(
+        Event::session_opened,
+        {{"session", opened->name()},
+         {"session_id", opened->id()},
+         {"owner", request.peer.identity},
+         {"vocab", geometry.vocab},
+         {"tp", geometry.tp},
+         {"batch", geometry.max_batch},
+         {"slots", geometry.slots},
+         {"transport", geometry.transport()},
+         {"dtype", proto::name_of(geometry.dtype)},
+         {"bytes", opened->layout().total_bytes}},
+        "session {} ({}) opened by {}: vocab {}, tp {}, batch {}, {} slots, transport {}, {}, tile {}, {} "
+        "MiB{}{}",
+        opened->name(), opened->id(), request.peer.identity, geometry.vocab, geometry.tp, geometry.max_batch,
+        geometry.slots, geometry.transport(), proto::name_of(geometry.dtype), geometry.tile,
+        opened->layout().total_bytes >> 20U, opened->hugepage_note().empty() ? "" : ", ",
+        opened->hugepage_note());
     expect_client(*opened);
     show_to_samplers();
     return OpenedSession{opened, false};

@@ -6,6 +6,7 @@
 #include <array>
 #include <cmath>
 #include <cstddef>
+#include <optional>
 
 #include "python/extension/array.h"
 #include "python/extension/keywords.h"
@@ -34,8 +35,7 @@ namespace {
     FIELD(randoms_supplied)          \
     FIELD(padded_vocab)              \
     FIELD(max_logprobs)              \
-    FIELD(max_support)               \
-    FIELD(transport)
+    FIELD(max_support)
 #define CROUPIER_OPEN_TEXTS(FIELD) \
     FIELD(endpoint)                \
     FIELD(name)                    \
@@ -47,7 +47,7 @@ namespace {
 constexpr std::size_t bytes_of_fields() {
     using Options = croupier_open_options;
     std::size_t bytes = sizeof(Options::size) + sizeof(Options::version) + sizeof(Options::dtype) +
-                        sizeof(Options::timeout_ms);
+                        sizeof(Options::transport) + sizeof(Options::timeout_ms);
     bytes += sizeof(Options::order) + sizeof(Options::shard_ids);
     bytes += sizeof(Options::relay);  // NOLINT(bugprone-sizeof-expression): the pointer's own size
 #define CROUPIER_ADD(field) bytes += sizeof(Options::field);
@@ -60,6 +60,7 @@ static_assert(bytes_of_fields() == sizeof(croupier_open_options),
               "croupier_open_options has a field that the lists above lack");
 
 constexpr std::array kDtypes = {"bf16", "fp16", "fp32"};
+constexpr std::array kTransports = {"rows", "lean"};
 
 const std::vector<std::string>& names() {
     static const std::vector<std::string> all = {
@@ -67,8 +68,24 @@ const std::vector<std::string>& names() {
         CROUPIER_OPEN_NUMBERS(CROUPIER_NAME) CROUPIER_OPEN_TEXTS(CROUPIER_NAME)
 #undef CROUPIER_NAME
             "dtype",
-        "order", "shard_ids", "timeout", "relay"};
+        "transport",
+        "order",
+        "shard_ids",
+        "timeout",
+        "relay"};
     return all;
+}
+
+// The place of a name in a list, or the number itself.
+template <std::size_t kCount>
+std::optional<std::uint32_t> named(const std::array<const char*, kCount>& names, nb::handle value) {
+    if (nb::isinstance<nb::str>(value)) {
+        const auto found = std::find(names.begin(), names.end(), nb::cast<std::string>(value));
+        if (found != names.end()) return static_cast<std::uint32_t>(found - names.begin());
+    } else if (const auto number = number_of<std::uint32_t>(value); number && *number < kCount) {
+        return *number;
+    }
+    return std::nullopt;
 }
 
 }  // namespace
@@ -78,13 +95,12 @@ const char* dtype_name(std::uint32_t dtype) {
 }
 
 std::uint32_t dtype_of(nb::handle value) {
-    if (nb::isinstance<nb::str>(value)) {
-        const auto found = std::find(kDtypes.begin(), kDtypes.end(), nb::cast<std::string>(value));
-        if (found != kDtypes.end()) return static_cast<std::uint32_t>(found - kDtypes.begin());
-    } else if (const auto number = number_of<std::uint32_t>(value); number && *number < kDtypes.size()) {
-        return *number;
-    }
+    if (const auto dtype = named(kDtypes, value)) return *dtype;
     throw bad_argument("dtype is " + shown(value) + "; allowed: bf16, fp16 or fp32 (0 to 2)");
+}
+
+const char* transport_name(std::uint32_t transport) {
+    return transport < kTransports.size() ? kTransports[transport] : "unknown";
 }
 
 OpenOptions::OpenOptions(const nb::kwargs& given) : plain_() {
@@ -98,6 +114,8 @@ void OpenOptions::set(const std::string& name, nb::handle value) {
     if (set_number(name, value) || set_text(name, value)) return;
     if (name == "dtype") {
         plain_.dtype = dtype_of(value);
+    } else if (name == "transport") {
+        set_transport(value);
     } else if (name == "order") {
         set_order(value);
     } else if (name == "shard_ids") {
@@ -140,6 +158,12 @@ bool OpenOptions::set_text(const std::string& name, nb::handle value) {
     CROUPIER_OPEN_TEXTS(CROUPIER_SET)
 #undef CROUPIER_SET
     return false;
+}
+
+void OpenOptions::set_transport(nb::handle value) {
+    const auto transport = named(kTransports, value);
+    if (!transport) throw bad_argument("transport is " + shown(value) + "; allowed: rows or lean (0 or 1)");
+    plain_.transport = *transport;
 }
 
 void OpenOptions::set_order(nb::handle value) {

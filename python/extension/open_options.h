@@ -30,6 +30,7 @@ class OpenOptions {
     void set(const std::string& name, nb::handle value);
     bool set_number(const std::string& name, nb::handle value);
     bool set_text(const std::string& name, nb::handle value);
+    void set_transport(nb::handle value);
     void set_order(nb::handle value);
     void set_shard_ids(nb::handle value);
     void set_timeout(nb::handle value);
@@ -45,5 +46,6 @@ class OpenOptions {
 
 std::uint32_t dtype_of(nb::handle value);
 const char* dtype_name(std::uint32_t dtype);
+const char* transport_name(std::uint32_t transport);
 
 }  // namespace croupier::python

@@ -31,10 +31,7 @@ void bind_writer_info(nb::module_& module) {
             "has_summaries", [](const WriterInfo& self) { return self.has_summaries != 0; },
             "whether the tiles' largest logits are given too")
         .def_prop_ro(
-            "transport",
-            [](const WriterInfo& self) {
-                return self.transport == CROUPIER_TRANSPORT_LEAN ? "lean" : "rows";
-            },
+            "transport", [](const WriterInfo& self) { return transport_name(self.transport); },
             "rows or lean, as the session was opened");
 
     nb::class_<WriterState>(module, "WriterState", "How far a writer is.")

@@ -5,6 +5,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import pytest
@@ -251,6 +252,9 @@ def test_a_detached_session_is_resumed(daemon: Daemon, name: str) -> None:
 def test_what_the_daemon_refuses_says_why(daemon: Daemon, name: str) -> None:
     fails("bad_argument", lambda: daemon.open(name, vocab=0), "vocab")
     fails("bad_argument", lambda: daemon.open(name, dtype="int8"), "dtype is 'int8'")
+    for transport in ("whole", 2, None):
+        wrong = f"transport is {transport!r}; allowed: rows or lean (0 or 1)"
+        fails("bad_argument", partial(daemon.open, name, transport=transport), wrong)
     fails("bad_argument", lambda: daemon.open(name, max_bach=3), "did you mean 'max_batch'")
     fails("bad_argument", lambda: daemon.open(name, tp=-1), "tp is -1")
     fails("bad_argument", lambda: daemon.open(name, timeout=0), "timeout is 0")

@@ -55,7 +55,7 @@ def test_a_host_without_memory_left_is_no_obstacle_to_a_daemon_of_ones_own(monke
     monkeypatch.setattr(executor, "system_endpoint", lambda: "ipc://host")
     monkeypatch.setattr(executor, "PrivateDaemon", Private)
     engine = executor.WithSession()
-    assert engine._opened(Options(), Options(), transport=TRANSPORTS["rows"]) == "ipc://own"
+    assert engine._opened(Options(), Options(), transport="rows") == "ipc://own"
 
 
 @pytest.mark.parametrize("error", ["No space left on device", "sessions.max_total_bytes is used up"])

@@ -142,7 +142,7 @@ TEST_CASE("a session is resumed with the hotness file that it was opened with, a
     options.resume = 1;
     const HotnessFile newer(1);
     options.hotness_file = newer.path();
-    CHECK_THAT(refusal_of(options).message, Contains("cannot be resumed with another hotness order"));
+    CHECK_THAT(refusal_of(options).message, Contains("the hotness order is another one"));
     options.hotness_file = file.path();
     const client::Session session(options);
     CHECK(session.resumed());

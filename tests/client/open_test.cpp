@@ -179,42 +179,6 @@ TEST_CASE("a call that fails may be given no error to fill in") {
     CHECK(croupier_open(&options, nullptr, nullptr) == -1);
 }
 
-TEST_CASE("a session to resume must do for what is asked, and may have more room") {
-    const proto::Geometry asked = testing::small_geometry();
-    proto::Geometry given = asked;
-    CHECK_FALSE(client::unfit_geometry(asked, given));
-    SECTION("more room") {
-        given.max_batch = 16;
-        given.slots = 4;
-        CHECK_FALSE(client::unfit_geometry(asked, given));
-    }
-    SECTION("less room") {
-        given.max_sequences = 15;
-        CHECK(client::unfit_geometry(asked, given) ==
-              "max_sequences is 15 in the session and 16 in the options");
-    }
-    SECTION("less room for lists") {
-        given.max_list_tokens = 1023;
-        CHECK(client::unfit_geometry(asked, given) ==
-              "max_list_tokens is 1023 in the session and 1024 in the options");
-    }
-    SECTION("another transport") {
-        given.lean_blocks = 96;
-        CHECK(client::unfit_geometry(asked, given) ==
-              "transport is lean in the session and rows in the options");
-        CHECK(client::unfit_geometry(given, asked) ==
-              "transport is rows in the session and lean in the options");
-    }
-    SECTION("another shape") {
-        given.tile = 1;
-        CHECK(client::unfit_geometry(asked, given) == "tile is 1 in the session and 64 in the options");
-    }
-    SECTION("another type of number") {
-        given.dtype = proto::Dtype::fp32;
-        CHECK(client::unfit_geometry(asked, given) == "dtype is 2 in the session and 0 in the options");
-    }
-}
-
 TEST_CASE("every decision error has a text of its own") {
     for (std::uint16_t code = 0; code < static_cast<std::uint16_t>(proto::DecisionError::count_); ++code) {
         CHECK(std::strlen(croupier_decision_error_text(code)) > 0);

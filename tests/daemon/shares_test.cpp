@@ -45,6 +45,8 @@ TEST_CASE("shares that do not fit are refused, as are those of another open") {
     shape.shard_ids = {300, 700};
     { const SmallEngine first(daemon.endpoint(), "engine", shape); }
     shape.resume = true;
-    CHECK_THAT(refusal({500, 500}), Contains("cannot be resumed with another shape"));
-    CHECK_THAT(refusal({300, 701}), Contains("cannot be resumed with another shape"));
+    CHECK_THAT(refusal({500, 500}),
+               Contains("the number of ids of rank 0 is 300 in the session and 500 in the"));
+    CHECK_THAT(refusal({300, 701}),
+               Contains("the number of ids of rank 1 is 700 in the session and 701 in the"));
 }

@@ -86,7 +86,7 @@ TEST_CASE("a session is resumed with summaries as it was opened, and stays resum
     EngineShape without = shape;
     without.summaries = false;
     CHECK_THAT(failure_of([&] { const SmallEngine engine(daemon.endpoint(), "engine", without); }),
-               Contains("another shape"));
+               Contains("summaries is 1 in the session and 0 in the options"));
     SmallEngine engine(daemon.endpoint(), "engine", shape);
     CHECK(engine.session().resumed());
     engine.steps(2);

@@ -1,6 +1,7 @@
 #include "proto/geometry.h"
 
 #include <catch2/catch.hpp>
+#include <cstring>
 #include <string>
 #include <vector>
 
@@ -222,5 +223,50 @@ TEST_CASE("the transport lean has limits of its own, and nothing that needs whol
     SECTION("it has no summaries") {
         g.has_summaries = 1;
         CHECK_THAT(fault_of(g), Catch::Contains("summaries"));
+    }
+}
+
+TEST_CASE("a geometry that differs is told by the first option that does") {
+    const Geometry asked = sound_geometry();
+    Geometry present = asked;
+    CHECK_FALSE(geometry_difference(present, asked));
+    const auto difference = [&] { return geometry_difference(present, asked).value_or("none"); };
+    SECTION("by a number") {
+        present.slots = 7;
+        CHECK(difference() == "steps_in_flight is 7 in the session and 2 in the options");
+    }
+    SECTION("by the transport") {
+        present.lean_blocks = 96;
+        CHECK(difference() == "transport is lean in the session and rows in the options");
+    }
+    SECTION("by the type of the logits") {
+        present.dtype = Dtype::fp32;
+        CHECK(difference() == "dtype is fp32 in the session and bf16 in the options");
+    }
+    SECTION("by the order") {
+        present.has_order = 1;
+        CHECK(difference() == "the hotness order is given in the session and absent in the options");
+    }
+    SECTION("by what the ranks hold") {
+        present.shards[1].count += 1;
+        CHECK_THAT(difference(),
+                   Catch::Contains("of rank 1 is 37985 in the session and 37984 in the options"));
+    }
+    SECTION("by a rank that only one of them has") {
+        present.shards[kMaxTp - 1].count = 5;
+        CHECK_THAT(difference(), Catch::Contains("of rank 63 is 5 in the session and 0 in the options"));
+    }
+    SECTION("by any word") {
+        constexpr std::size_t kNumbers = 17;
+        for (std::size_t word = 0; word < kNumbers; ++word) {
+            Geometry other = asked;
+            std::uint32_t value = 0;
+            std::byte* at = reinterpret_cast<std::byte*>(&other) + word * sizeof(value);
+            std::memcpy(&value, at, sizeof(value));
+            ++value;
+            std::memcpy(at, &value, sizeof(value));
+            INFO(word);
+            CHECK(geometry_difference(other, asked));
+        }
     }
 }

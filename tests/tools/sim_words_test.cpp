@@ -100,4 +100,24 @@ TEST_CASE("sim: some requests end with an intended error, but only with sim's ow
     CHECK(place.run(many + " --demo").output.find("error") == std::string::npos);
 }
 
+TEST_CASE(
+    "sim, plan: what belongs to whole rows is refused by name beside lean steps, before anything starts") {
+    const testing::Workplace place;
+    for (const char* option : {"--summaries", "--order random", "--randoms ring", "--tile 1"}) {
+        const Ended ended = place.run(std::string("sim --transport lean --vocab 512 --steps 1 ") + option);
+        INFO(ended.output);
+        CHECK(ended.status != 0);
+        const std::string words = option;
+        const std::string name = words.substr(0, words.find(' '));
+        CHECK(ended.output.find(name + ": needs --transport rows") != std::string::npos);
+        CHECK(ended.output.find("croupierd") == std::string::npos);
+    }
+    for (const char* command : {"plan", "plan measure --save here.json"}) {
+        const Ended ended = place.run(std::string(command) + " --transport lean --summaries");
+        INFO(ended.output);
+        CHECK(ended.status == 1);
+        CHECK(ended.output.find("--summaries needs --transport rows") != std::string::npos);
+    }
+}
+
 }  // namespace croupier

@@ -189,6 +189,11 @@ void check_samplers(const PlanQuestion& question) {
         question.samplers, question.setting.batch, question.setting.batch, question.samplers));
 }
 
+void check_summaries(const Requests& requests) {
+    if (!requests.summaries || requests.transport == "rows") return;
+    throw std::runtime_error("--summaries needs --transport rows: lean steps have no use for them");
+}
+
 // Checked before measuring, which takes minutes. A FIFO is skipped: opening it here would end its reader.
 void check_can_save(const std::string& path) {
     if (path.empty() || std::filesystem::is_fifo(path)) return;
@@ -196,6 +201,7 @@ void check_can_save(const std::string& path) {
 }
 
 void plan(const PlanOptions& options) {
+    check_summaries(options.question.setting.requests);
     check_can_save(options.save);
     if (options.from.empty()) check_samplers(options.question);
     const Measurement measurement = options.from.empty()
@@ -242,6 +248,7 @@ void add_measure(CLI::App& plan, int& status) {
     command->callback([options, &status] {
         status = run(
             [&] {
+                check_summaries(options->settings.other.requests);
                 check_can_save(options->save);
                 save(measure(options->settings, options->place), options->save);
             },

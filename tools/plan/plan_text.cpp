@@ -44,10 +44,11 @@ std::string why_text(const Plan& plan) {
         return crowded ? "as requested, but they share cores" : "as requested";
     }
     if (!plan.enough) {
+        const bool lean = plan.question.setting.requests.transport == "lean";
         return fmt::format(
             "too few: a step takes more than {:.0f} % of a stage.\n"
-            "             Try --summaries, --transport lean, a smaller --batch or more cores",
-            share);
+            "             Try {}a smaller --batch or more cores",
+            share, lean ? "" : "--transport lean, ");
     }
     if (plan.chosen.samplers < kLeastSamplers)
         return fmt::format(

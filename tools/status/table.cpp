@@ -43,13 +43,15 @@ std::string session_lines(const shm::SessionSnapshot& session) {
     const auto& shape = session.geometry;
     const double depth = static_cast<double>(session.steps_in_flight) / shape.slots;
     std::string text = fmt::format(
-        "\nsession {} ({}), {}\n  vocab {}, tp {}, batch {}, tile {}, {} MiB; client pid {} {}; {} of {} "
+        "\nsession {} ({}), {}\n  vocab {}, tp {}, batch {}, transport {}, {}, {} MiB; client pid {} {}; {} "
+        "of {} "
         "writers\n"
         "  ring {} {} of {} slots in flight, {} decided and not taken; {} live sequences\n",
         session.name, session.id, shm::session_state_name(session.state), shape.vocab, shape.tp,
-        shape.max_batch, shape.tile, session.bytes >> 20U, session.client_pid,
-        session.client_alive ? "alive" : "GONE", session.writers_alive, shape.tp, bar(depth, 10),
-        session.steps_in_flight, shape.slots, session.steps_decided_not_taken, session.live_sequences);
+        shape.max_batch, shape.transport(), proto::name_of(shape.dtype), session.bytes >> 20U,
+        session.client_pid, session.client_alive ? "alive" : "GONE", session.writers_alive, shape.tp,
+        bar(depth, 10), session.steps_in_flight, shape.slots, session.steps_decided_not_taken,
+        session.live_sequences);
     const double decision = seconds(session.counter(SessionCounter::decision_ns));
     if (decision > 0) {
         text += fmt::format("  overlap {:.1f} % of the decision time was hidden behind the engine\n",

@@ -22,7 +22,7 @@ from . import pipeline
 from .admission import limits_of
 from .failures import end_requests_with_errors
 from .keeper import Keeper
-from .options import TRANSPORTS, Options
+from .options import Options
 from .orphan import end_with_server
 from .plane import Batch, Plane
 from .private_daemon import PrivateDaemon, lean_samplers_of, system_endpoint
@@ -189,7 +189,7 @@ class WithSession:
             max_logprobs=limits.max_logprobs,
             # A lean step has them in another way.
             summaries=int(options.summaries and transport != "lean"),
-            transport=TRANSPORTS[transport],
+            transport=transport,
             **({"hotness_file": options.hotness_file} if options.hotness_file else {}),
             **geometry,
         )
@@ -208,7 +208,7 @@ class WithSession:
         except BaseException:
             session.close()
             raise
-        logger.info("Croupier decides the tokens: %s, %s", session.segment_path, geometry)
+        logger.info("Croupier decides the tokens: %s, %s, %s", session.segment_path, transport, geometry)
         cache = config.cache_config
         cached = (cache.num_gpu_blocks or 0) * (cache.block_size or 0)
         room = room_of(session.segment_path, sequences_at_once, cached, longest)

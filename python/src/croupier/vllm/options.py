@@ -13,8 +13,7 @@ from typing import Any
 KEY = "croupier"
 # vLLM's own calls of a worker end after 300 seconds.
 _LONGEST = 240
-# As CROUPIER_TRANSPORT_* has them.
-TRANSPORTS = {"rows": 0, "lean": 1}
+TRANSPORTS = ("rows", "lean")
 
 
 @dataclass(frozen=True)
