@@ -102,9 +102,10 @@ Finding check_space(const Examined& examined) {
         {"daemon_may_take_bytes", number(examined.config.sessions.max_total_bytes)}};
     const std::string session =
         session_in_words(examined) +
-        (plane == 0 ? ""
-                    : fmt::format(", the daemon's own file for {} sampler{} {}", examined.samplers(),
-                                  examined.samplers() == 1 ? "" : "s", mebibytes(plane)));
+        (plane < (std::uint64_t{1} << 20U)
+             ? ""
+             : fmt::format(", the daemon's own file for {} sampler{} {}", examined.samplers(),
+                           examined.samplers() == 1 ? "" : "s", mebibytes(plane)));
     if (had >= wanted) {
         return fine(fmt::format("{} free in {}; {}", had == UINT64_MAX ? "all memory" : mebibytes(had),
                                 directory, session),
