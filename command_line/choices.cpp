@@ -5,7 +5,7 @@ namespace croupier::command_line {
 CLI::Validator one_of(const std::vector<std::string>& names) {
     const auto check = [names](const std::string& text) {
         if (std::find(names.begin(), names.end(), text) != names.end()) return std::string();
-        return "it is " + text + "; allowed: " + CLI::detail::join(names, ", ");
+        return "'" + text + "' is invalid; allowed: " + CLI::detail::join(names, ", ");
     };
     return CLI::Validator(check, "{" + CLI::detail::join(names, ",") + "}");
 }

@@ -60,14 +60,20 @@ std::string names_of(const std::set<CLI::Option*>& options) {
     return names;
 }
 
+// CLI11 writes the default of a list as "[5,20]", and that of an empty list as "[]".
+std::string default_of(const CLI::Option& option) {
+    const std::string text = option.get_default_str();
+    return text.starts_with('[') && text.ends_with(']') ? text.substr(1, text.size() - 2) : text;
+}
+
 // " [1 to 4096; default 64]"
 std::string details_of(const CLI::Option& option) {
     std::vector<std::string> details;
     const std::string allowed = values_of(option).allowed;
     if (option.get_type_size() != 0 && !allowed.empty() && !are_names(allowed))
         details.push_back(in_words(allowed));
-    if (option.get_type_size() != 0 && !option.get_default_str().empty())
-        details.push_back("default " + option.get_default_str());
+    if (option.get_type_size() != 0 && !default_of(option).empty())
+        details.push_back("default " + default_of(option));
     if (option.get_required()) details.emplace_back("required");
     if (!option.get_needs().empty()) details.push_back("only with " + names_of(option.get_needs()));
     if (!option.get_excludes().empty()) details.push_back("not with " + names_of(option.get_excludes()));

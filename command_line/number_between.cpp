@@ -12,7 +12,7 @@ CLI::Validator number_between(double least, double most) {
                 double number = 0;
                 const bool fits =
                     CLI::detail::lexical_cast(text, number) && number >= least && number <= most;
-                return fits ? "" : "it is " + text + "; allowed: " + allowed;
+                return fits ? "" : "'" + text + "' is invalid; allowed: " + allowed;
             },
             CLI::Range(least, most).get_description()};
 }

@@ -246,8 +246,7 @@ std::string listed(const std::vector<std::string>& words) {
 
 std::string not_a_choice(const std::string& text, const std::vector<std::string>& words) {
     const auto meant = nearest(text, words);
-    return quoted(text) + " is not one of the words it can be" +
-           (meant ? "; did you mean " + *meant + "?" : "");
+    return quoted(text) + " is not an allowed value" + (meant ? "; did you mean " + *meant + "?" : "");
 }
 
 }  // namespace croupier::config

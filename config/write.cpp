@@ -96,7 +96,8 @@ void write_table(std::ostream& out, std::string_view section) {
 }
 
 constexpr std::string_view example_head =
-    "# Configuration of croupierd. Every key stands here with its default, so an empty file does the same.\n"
+    "# Configuration of croupierd. Every key is listed with its default, so an empty file has the same "
+    "effect.\n"
     "# Unknown keys, keys given twice and values out of range are errors. docs/configuration.md is the "
     "reference.\n"
     "\n";
@@ -106,6 +107,11 @@ constexpr std::string_view reference_head =
     "\n"
     "This page lists the keys of the daemon's YAML file. It and the example, `config/croupierd.yaml`, are\n"
     "generated from `config/schema.cpp` by the target `config_reference`; a test compares them.\n"
+    "\n"
+    "A key such as `metrics.listen` is written below its section:\n"
+    "\n"
+    "    metrics:\n"
+    "      listen: 127.0.0.1:9500\n"
     "\n"
     "- A key that is left out has its default, and so does every key of an empty file.\n"
     "- Unknown keys, repeated keys, and values of a wrong type or out of range are errors. All errors of a\n"
@@ -121,7 +127,7 @@ constexpr std::string_view reference_head =
     "- `sessions.max_segment_bytes` is at most `sessions.max_total_bytes`.\n"
     "- A `tcp://` endpoint needs both `control.curve.secret_key_file` and "
     "`control.curve.authorized_keys_file`;\n"
-    "  one of the two without the other is an error.\n"
+    "  one without the other is an error.\n"
     "\n"
     "`croupierd --check-config` checks a file, and this host: a missing group is an error; cores that\n"
     "samplers cannot use, and CURVE keys that this user cannot read, are warnings.\n"
@@ -135,10 +141,10 @@ constexpr std::string_view reference_head =
     "\n"
     "| key | default of an ordinary user's daemon |\n"
     "| --- | --- |\n"
-    "| `run_dir` | `$XDG_RUNTIME_DIR/croupier`; `/tmp/croupier-UID` where that variable names no folder of "
+    "| `run_dir` | `$XDG_RUNTIME_DIR/croupier`; `/tmp/croupier-UID` if that variable names no folder that "
     "this "
-    "user's own |\n"
-    "| `shm.dir` | `/dev/shm/croupier-UID`; a longer name where another user took this one |\n"
+    "user owns |\n"
+    "| `shm.dir` | `/dev/shm/croupier-UID`; a longer name if another user has this one |\n"
     "| `control.endpoint` | the file control.sock in the default `run_dir` |\n"
     "\n"
     "That `run_dir` has mode 0700, so no other user reaches the sockets. Both folders are removed when\n"
@@ -158,7 +164,7 @@ std::string example_yaml() {
 
 std::string reference_markdown() {
     std::ostringstream out;
-    out << reference_head << "\n## Outermost keys\n\n";
+    out << reference_head << "\n## Top-level keys\n\n";
     write_table(out, "");
     for (const Section& section : sections()) {
         out << "\n## `" << section.path << "`\n\n" << section.help << "\n\n";

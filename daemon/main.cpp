@@ -60,7 +60,7 @@ int check(const LoadResult& loaded) {
         }
     }
     if (!problems.empty()) return report(problems);
-    std::cout << loaded.origin() << (loaded.file.empty() ? " are sound\n" : " is sound\n");
+    std::cout << loaded.origin() << (loaded.file.empty() ? " are valid\n" : " is valid\n");
     return 0;
 }
 
@@ -80,13 +80,13 @@ int serve(const std::string& named, bool check_only, bool print_only, int used_b
 
 int refuse_log_options() {
     std::cerr
-        << "--log-level and --log-format go with --stand-in-fd; the daemon has log.level and log.format in "
+        << "--log-level and --log-format need --stand-in-fd; the daemon has log.level and log.format in "
            "its configuration\n";
     return 2;
 }
 
 std::string require_name(const std::string& file) {
-    return file.empty() ? "an empty name names no file" : "";
+    return file.empty() ? "the name of the file is empty" : "";
 }
 
 int run(int argc, char** argv) {
@@ -118,7 +118,7 @@ int run(int argc, char** argv) {
         ->needs(standing_in)
         ->check(CLI::Range(0U, croupier::proto::kMaxSamplers));
     app.add_option("--heartbeat-timeout-ms", stand_in.heartbeat_timeout_ms,
-                   "With --stand-in-fd: time without a heartbeat until a sampler is killed")
+                   "With --stand-in-fd: milliseconds without a heartbeat after which a sampler is killed")
         ->needs(standing_in)
         ->check(CLI::PositiveNumber);
     croupier::event_log::Settings log;

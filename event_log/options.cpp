@@ -10,10 +10,10 @@ void add_options(CLI::App& app, Settings& settings, const std::string& when) {
         levels.emplace_back(name_of(level), level);
     }
     command_line::add_choice(app, "--log-level", settings.least, levels,
-                             when + "least severe level that is logged");
+                             (when.empty() ? "Least" : when + "least") + " severe level that is logged");
     command_line::add_choice(app, "--log-format", settings.format,
                              {{"text", Format::text}, {"json", Format::json}},
-                             when + "form of the log's lines");
+                             (when.empty() ? "Format" : when + "format") + " of log lines");
 }
 
 }  // namespace croupier::event_log

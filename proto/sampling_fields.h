@@ -134,8 +134,9 @@ constexpr Interval choice() {
     FIELD(dry_allowed_length, "dry_allowed_length", at_least(1), "at least 1", never(),                      \
           "the shortest repeat that DRY counts")                                                             \
     FIELD(logprobs, nullptr, from_to(0, kMaxLogprobs), "0 to 1024", at_most(0),                              \
-          "answers the log-probs of this many of the most likely tokens")                                    \
-    FIELD(mirostat, "mirostat", from_to(0, 2), "0, 1 or 2", at_most(0), "draws by this version of mirostat") \
+          "returns the log-probs of this many of the most likely tokens")                                    \
+    FIELD(mirostat, "mirostat", from_to(0, 2), "0, 1 or 2", at_most(0),                                      \
+          "draws with this version of mirostat")                                                             \
     FIELD(rng, "rng", choice<Rng>(), "race, shvs, sglang or vllm (0 to 3)", never(), "how a token is drawn") \
     FIELD(logprob_mode, "logprobs_mode", choice<LogprobMode>(), "raw or processed (0 or 1)", never(),        \
           "log-probs of the row, or of the distribution that the token was drawn from")                      \

@@ -6,7 +6,7 @@ namespace croupier::tools {
 
 std::string inspection_error(const std::string& instance, const shm::Error& error) {
     if (error.code != shm::Errc::not_found) return error.message;
-    return error.message + "; is croupierd running, and its instance called '" + instance + "'?";
+    return error.message + "; is croupierd running, with the instance name '" + instance + "'?";
 }
 
 bool daemon_is_stopped(pid_t pid) {

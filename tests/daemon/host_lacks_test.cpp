@@ -1,4 +1,4 @@
-// A configuration that is sound and asks for what this host does not have.
+// A configuration that is valid and asks for what this host does not have.
 #include <catch2/catch.hpp>
 #include <fstream>
 
@@ -32,12 +32,12 @@ TEST_CASE("a check of the configuration refuses a group that this host does not 
 }
 
 TEST_CASE(
-    "a check of the configuration warns of cores that this host does not have, and calls the file sound") {
+    "a check of the configuration warns of cores that this host does not have, and calls the file valid") {
     const Sandbox sandbox;
     const Ended ended = check(sandbox, kNoCores, "");
     CHECK(ended.status == 0);
     CHECK_THAT(ended.output, Contains("warning: ") && Contains("samplers.cores") && Contains("1000-1001") &&
-                                 Contains("is sound"));
+                                 Contains("is valid"));
     CHECK_THAT(check(sandbox, "{count: 1, cores: \"0\"}", "").output, !Contains("warning"));
 }
 

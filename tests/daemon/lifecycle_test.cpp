@@ -256,7 +256,7 @@ TEST_CASE("SIGHUP with a broken file changes nothing and says line and key") {
     first.step();
 }
 
-TEST_CASE("check-config says by its exit code whether the file is sound") {
+TEST_CASE("check-config says by its exit code whether the file is valid") {
     const Sandbox sandbox;
     const auto check = [&] {
         return run_croupierd(sandbox, {"--config", sandbox.config_path(), "--check-config"});

@@ -159,8 +159,9 @@ TEST_CASE("an option with named values lists them in its help and in its error")
     // The number behind a name is not accepted as a value.
     for (const char* wrong : {"nonsense", "3", "\x03"}) {
         const Ended ended = refused(place, std::string("sim --transport '") + wrong + "'");
-        CHECK(ended.output == "croupier sim: --transport: it is " + std::string(wrong) +
-                                  "; allowed: rows, lean; 'croupier sim --help' lists the options\n");
+        CHECK(ended.output ==
+              "croupier sim: --transport: '" + std::string(wrong) +
+                  "' is invalid; allowed: rows, lean; 'croupier sim --help' lists the options\n");
     }
     CHECK(refused(place, "sim --mix nonsense").output.find("allowed: greedy, plain, full,") !=
           std::string::npos);

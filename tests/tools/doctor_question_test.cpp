@@ -91,7 +91,7 @@ TEST_CASE("doctor: for a person the worst comes first, without colour where it i
     const auto worst = text.output.find("WILL NOT WORK");
     REQUIRE(worst != std::string::npos);
     CHECK(worst < text.output.find("FINE"));
-    CHECK(text.output.find("FINE") < text.output.find("NOT LOOKED AT"));
+    CHECK(text.output.find("FINE") < text.output.find("NOT CHECKED"));
     CHECK_THAT(text.output, Contains("-> groupadd no-such-group"));
 }
 
@@ -161,7 +161,7 @@ TEST_CASE("doctor: a Python that hangs, fails or is none does not hold up the ot
     CHECK(eventually([&] { return has_ended(child); }));
     CHECK(hangs.level("engine.plugin") == "skipped");
     CHECK_THAT(hangs.what("engine.plugin"), Contains("within"));
-    CHECK_THAT(told("./fails").what("engine.plugin"), Contains("did not answer as a Python"));
+    CHECK_THAT(told("./fails").what("engine.plugin"), Contains("did not answer as Python"));
     CHECK_THAT(told("./absent").what("engine.plugin"), Contains("there is no"));
 }
 

@@ -25,7 +25,7 @@ TEST_CASE("doctor: a core is judged by windows in which it was had, and not by t
 TEST_CASE("doctor: a core that is slow while it is had is told apart from one that others use") {
     const Finding slow = judge_speeds({{{0, 1000, 1.0}, {1, 500, 1.0}}}, false);
     CHECK(slow.level == Level::slower);
-    CHECK_THAT(slow.what, Contains("core 1 does 50 % of what core 0 does") && Contains("throttled"));
+    CHECK_THAT(slow.what, Contains("core 1 does 50 % of the work of core 0") && Contains("throttled"));
     const Finding used = judge_speeds({{{0, 1000, 1.0}, {1, 0, 0.4}}}, false);
     CHECK(used.level == Level::slower);
     CHECK_THAT(used.what, Contains("core 1 was available 40 %") && Contains("other processes use it"));
@@ -36,7 +36,7 @@ TEST_CASE("doctor: a core that is slow while it is had is told apart from one th
     CHECK_FALSE(served.remedy.empty());
     const Finding some = judge_speeds({{{0, 1000, 1.0}, {1, 0, 0.7}, {2, 990, 0.95}}}, false);
     CHECK(some.level == Level::fine);
-    CHECK_THAT(some.what, Contains("2 cores of samplers measured: the slowest does 99 %"));
+    CHECK_THAT(some.what, Contains("2 cores of samplers measured: the slowest has 99 %"));
     CHECK(judge_speeds({{{1, 0, 0.7}}}, false).level == Level::fine);
 }
 

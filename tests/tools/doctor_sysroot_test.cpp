@@ -208,7 +208,7 @@ TEST_CASE(
     CHECK(told.status == 1);
     CHECK(told.level("cpu.quota") == "slower");
     CHECK_THAT(told.what("cpu.quota"), Contains("a quota of 2 CPUs for 3 samplers"));
-    CHECK_THAT(told.remedy("cpu.quota"), Contains("samplers.count: 1"));
+    CHECK_THAT(told.remedy("cpu.quota"), Contains("samplers.count to 1"));
     // The count that is chosen by itself goes by the quota.
     host.put("croupierd.yaml", "");
     CHECK(host.ask().level("cpu.quota") == "fine");
@@ -243,7 +243,7 @@ TEST_CASE("doctor: a shm.dir on a disk is slower") {
     host.put("croupierd.yaml", "samplers: {count: 3, cores: \"0-3\"}\nshm: {dir: /var/lib/croupier}\n");
     const auto told = host.ask();
     CHECK(told.status == 1);
-    CHECK_THAT(told.what("memory.mount"), Contains("ext4") && Contains("no memory"));
+    CHECK_THAT(told.what("memory.mount"), Contains("ext4") && Contains("not in memory"));
 }
 
 TEST_CASE("doctor: locked memory matters where NCCL has InfiniBand") {

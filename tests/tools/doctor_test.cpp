@@ -157,7 +157,7 @@ TEST_CASE("doctor: more samplers than the cpuset has cores are named, with the c
     if (usable < 2 || usable > 255) return;
     CHECK(told.status == 1);
     CHECK(told.level("cpu.cpuset") == "slower");
-    CHECK_THAT(told.remedy("cpu.cpuset"), Contains("samplers.count: " + std::to_string(usable - 1)));
+    CHECK_THAT(told.remedy("cpu.cpuset"), Contains("samplers.count to " + std::to_string(usable - 1)));
 }
 
 TEST_CASE("doctor: a library of another build is named by what its file says, without being loaded") {
@@ -216,7 +216,7 @@ TEST_CASE("doctor: a daemon that is not started, is stopped or has died is told 
         CHECK_THAT(told.what("daemon.answers"), Contains("no daemon runs"));
         CHECK(told.level("daemon.version") == "skipped");
         CHECK_THAT(place.run("doctor --python none " + question).output,
-                   Contains("This host is fit for Croupier; no daemon is running"));
+                   Contains("This host is suitable for Croupier; no daemon is running"));
     }
     SECTION("dead, with a session's memory left") {
         SmallEngine engine(daemon.endpoint(), "engine");
@@ -270,7 +270,7 @@ TEST_CASE("doctor: squatted names are told, each with whose they are") {
     SECTION("a file where the socket goes") {
         std::ofstream(sandbox.directory() + "/control.sock") << "mine";
         CHECK_THAT(ask_doctor(place, config_of(sandbox)).what("files.sockets"),
-                   Contains("control.sock is no socket"));
+                   Contains("control.sock is not a socket"));
     }
     SECTION("another user's folder and file") {
         if (!shm::can_change_user()) return;

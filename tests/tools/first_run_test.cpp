@@ -285,7 +285,7 @@ TEST_CASE("first run: croupierd of root uses the host's paths without a file") {
                                    Contains("\"ipc:///run/croupier/control.sock\""));
     const Ended checked = run_croupierd(sandbox, {"--check-config"});
     CHECK(checked.status == 0);
-    CHECK_THAT(checked.output, Contains("built-in defaults are sound"));
+    CHECK_THAT(checked.output, Contains("built-in defaults are valid"));
 }
 
 TEST_CASE("first run: the error for a missing file says how to run without one") {

@@ -18,7 +18,7 @@ void refuses(const testing::Workplace& place, const std::string& command, const 
         const testing::Ended ended = place.run(arguments);
         INFO(arguments << ": " << ended.output);
         CHECK(ended.status == kWrongQuestion);
-        CHECK(ended.output.find(option + ": it is " + wrong + "; allowed: a number from " + allowed) !=
+        CHECK(ended.output.find(option + ": '" + wrong + "' is invalid; allowed: a number from " + allowed) !=
               std::string::npos);
     }
 }

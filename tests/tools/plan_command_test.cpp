@@ -128,7 +128,7 @@ TEST_CASE("plan: reports errors and writes no file") {
     said("--shm-dir /dev/null/no --save .", "cannot write .");
     said("--shm-dir /dev/null/no --batch 2 --samplers 8", "--samplers is 8");
     said("measure --mix fixed,nonsense --save new.json",
-         "--mix: it is nonsense; allowed: greedy, plain, full, fixed,");
+         "--mix: 'nonsense' is invalid; allowed: greedy, plain, full, fixed,");
     said("measure --vocab 512 --batch 4", "--save");
     said("measure --stage-ms 5,-1 --save new.json", "--stage-ms");
     said("measure --stage-ms 5,soon --save new.json", "--stage-ms");

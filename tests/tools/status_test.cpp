@@ -40,7 +40,7 @@ TEST_CASE("croupier ping tells in one line whether the daemon is alive, stopped,
     daemon.signal(SIGCONT);
     const Ended nobody = place.run("ping -i nobody");
     CHECK(nobody.status == 1);
-    CHECK(nobody.output.find("; is croupierd running, and its instance called 'nobody'?\n") !=
+    CHECK(nobody.output.find("; is croupierd running, with the instance name 'nobody'?\n") !=
           std::string::npos);
 }
 

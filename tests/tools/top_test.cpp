@@ -229,7 +229,7 @@ TEST_CASE("croupier top prints a frame of a real instance, which is alive, dead 
     CHECK(dead.output.find("is GONE for") != std::string::npos);
     const Ended nobody = place.run("top --once -i nobody --interval 0.1");
     CHECK(nobody.status == 1);
-    CHECK(nobody.output.find("is croupierd running, and its instance called 'nobody'?") != std::string::npos);
+    CHECK(nobody.output.find("is croupierd running, with the instance name 'nobody'?") != std::string::npos);
     for (const char* wrong : {"0", "nan", "-nan", "inf", "soon"}) {
         const Ended refused = place.run(std::string("top --once --interval ") + wrong);
         CHECK((refused.status != 0 && refused.output.find("--interval") != std::string::npos));

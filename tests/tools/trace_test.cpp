@@ -285,7 +285,7 @@ TEST_CASE("croupier trace reports errors before it starts recording") {
         CHECK(ended.status != 0);
         CHECK(ended.output.find(words) != std::string::npos);
     };
-    fails("-i nobody --seconds 600", "is croupierd running, and its instance called 'nobody'?");
+    fails("-i nobody --seconds 600", "is croupierd running, with the instance name 'nobody'?");
     fails(where + " --seconds 600 -o /nowhere/t.json", "cannot write /nowhere/t.json: No such file");
     fails(where + " --kept --session other", "no session is named other; sessions: none");
     fails(where + " --seconds 0", "--seconds");

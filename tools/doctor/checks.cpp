@@ -13,7 +13,7 @@ bool is_named(const std::string& id, const std::vector<std::string>& names) {
 
 Finding found_by(const Check& check, const Examined& examined) {
     if (!examined.host.is_real() && !check.of_files) {
-        return skipped("it asks this host itself, not the files of --sysroot");
+        return skipped("this check needs the running host, not the files of --sysroot");
     }
     try {
         return check.run(examined);
@@ -69,17 +69,16 @@ std::vector<Finding> run_checks(const Examined& examined, const std::vector<std:
 
 Finding check_config(const Examined& examined) {
     const std::string& path = examined.loaded.file;
-    if (examined.loaded.config && !path.empty()) return fine(path + " is sound", {{"file", path}});
+    if (examined.loaded.config && !path.empty()) return fine(path + " is valid", {{"file", path}});
     if (examined.loaded.config) {
-        return skipped(std::string("no file: the built-in defaults of ") +
-                           (examined.paths.is_host ? "the host's daemon" : "this user's own daemon") +
-                           " are looked at",
-                       "name the daemon's file with --config, if it has one");
+        return skipped(std::string("no configuration file: the other checks use the defaults of ") +
+                           (examined.paths.is_host ? "the host's daemon" : "this user's own daemon"),
+                       "if the daemon has a file, name it with --config");
     }
     const auto& problems = examined.loaded.problems;
     std::string what = problems.empty() ? path + " cannot be read" : to_string(problems.front());
     if (problems.size() > 1) what += " (and " + std::to_string(problems.size() - 1) + " more)";
-    return broken(what + "; the defaults are looked at",
+    return broken(what + "; the other checks use the defaults",
                   "croupierd --config " + path + " --check-config; docs/configuration.md explains every key",
                   {{"file", path}, {"problems", static_cast<std::int64_t>(problems.size())}});
 }

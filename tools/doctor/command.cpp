@@ -25,10 +25,10 @@ constexpr const char* kHelp = R"(Examples:
       check it for an engine of that user and Python
   croupier doctor --json | jq '.findings[] | select(.level != "fine")'
 
-Exit status: 0 suitable, also without a running daemon; 1 Croupier works but slower; 2 it does not work; 3 the
-options are wrong.
-As root it can check most: the daemon's folders, its program, the libraries of engines. docs/watching.md describes
-the checks and the JSON object.)";
+Exit status: 0 suitable, also without a running daemon; 1 Croupier works but slower; 2 it does not work; 3 an
+option is invalid.
+Run it as root for the most complete report: other users cannot read the daemon's folders, its program and the
+libraries that engines have loaded. docs/watching.md describes the checks and the JSON object.)";
 constexpr int kWrongQuestion = 3;
 
 struct DoctorOptions {
@@ -81,22 +81,24 @@ void add_doctor_command(CLI::App& app, int& status) {
     command->add_option("--library", request.library, "The libcroupier.so that the engine loads");
     command
         ->add_option("--patience", request.patience_ms,
-                     "Timeout for Python in ms; the daemon and the measurement of cores get half of it")
+                     "How long to wait for --python, in ms; the daemon and the measurement of cores get half")
         ->check(CLI::Range(10U, 600000U))
         ->capture_default_str();
     command
-        ->add_option("--vocab", request.vocab, "Vocabulary of the session that must fit into shared memory")
+        ->add_option("--vocab", request.vocab,
+                     "Vocabulary of the session that must fit into shared memory, in tokens")
         ->check(CLI::Range(1U, proto::kMaxVocab))
         ->capture_default_str();
-    command->add_option("--batch", request.batch, "Columns of its steps")
+    command->add_option("--batch", request.batch, "Columns per step of that session")
         ->check(CLI::Range(1U, proto::kMaxBatch))
         ->capture_default_str();
     command
-        ->add_option("--skip", options->skip, "A check or a family of checks to leave out: daemon, cpu.speed")
+        ->add_option("--skip", options->skip,
+                     "Checks or families of checks to leave out, such as cpu.speed or daemon")
         ->check(command_line::one_of(names_to_skip()));
     command->add_option("--sysroot", request.sysroot,
-                        "Folder with copies of another host's /proc and /sys, to check that host");
-    command->add_flag("--json", options->json, "One JSON object");
+                        "Check another host: a folder with copies of its /proc and /sys");
+    command->add_flag("--json", options->json, "Print one JSON object");
     command->callback([options, &status] { status = run(*options); });
 }
 

@@ -46,7 +46,7 @@ std::string usual_name(const std::string& of_highway) {
 }
 
 std::string stops_in_words(std::uint64_t stops) {
-    return stops == 0 ? "" : fmt::format("; the kernel has stopped the control group {} times for it", stops);
+    return stops == 0 ? "" : fmt::format("; the kernel has throttled the control group {} times", stops);
 }
 
 }  // namespace
@@ -55,12 +55,12 @@ Finding check_instructions(const Examined&) {
     const sampler::InstructionSet set = sampler::instruction_set();
     const std::vector<Fact> facts = {{"instruction_set", set.name},
                                      {"vector_bytes", static_cast<std::int64_t>(set.vector_bytes)}};
-    const std::string what = fmt::format("samplers use {} instructions: {} bits at once",
+    const std::string what = fmt::format("samplers use {} instructions ({}-bit vectors)",
                                          usual_name(set.name), set.vector_bytes * 8);
     if (set.vector_bytes >= 32) return fine(what, facts);
-    return slower(what + "; AVX2 and later have 256 and more",
-                  "a newer processor; in a virtual machine, one that is shown the host's own (-cpu host)",
-                  facts);
+    return slower(
+        what + "; AVX2 and later have at least 256 bits",
+        "use a newer processor; in a virtual machine, pass the host's processor through (-cpu host)", facts);
 }
 
 Finding check_cores(const Examined& examined) {
@@ -71,8 +71,8 @@ Finding check_cores(const Examined& examined) {
         {"usable", number(usable)}, {"online", online}, {"samplers", number(examined.samplers())}};
     if (usable == 1) {
         return slower(
-            "one core for samplers, supervisor and the engine's scheduler: each waits for the others",
-            "give the container or the machine more cores; two are the least that overlaps", facts);
+            "samplers, supervisor and the engine's scheduler share one core and wait for each other",
+            "give the container or the machine at least two cores, so that their work overlaps", facts);
     }
     return fine(fmt::format("{} cores can be used (online: {}), {} will run", usable, online,
                             samplers_in_words(examined)),
@@ -91,43 +91,45 @@ Finding check_cpuset(const Examined& examined) {
     if (cores < listed.size()) {
         return slower(
             fmt::format("samplers.cores lists {} core{}, and the daemon may run on {} of them: samplers "
-                        "share those, or are not bound",
+                        "share cores, or are not pinned",
                         listed.size(), plural(listed.size()), cores),
-            "list in samplers.cores what `taskset -pc` says of the daemon, or widen its cpuset "
-            "(AllowedCPUs=, --cpuset-cpus)",
+            "list in samplers.cores the cores that `taskset -pc PID` prints for the daemon, or widen its "
+            "cpuset (AllowedCPUs=, --cpuset-cpus)",
             facts);
     }
     if (wanted > cores && usable > 1) {
-        return slower(fmt::format("{} share {} core{}: they wait for each other", samplers_in_words(examined),
-                                  cores, plural(cores)),
-                      fmt::format("samplers.count: {}, or a larger cpuset (AllowedCPUs=, --cpuset-cpus)",
-                                  samplers_that_fit(cores - (listed.empty() ? 1 : 0), threads)),
-                      facts);
+        return slower(
+            fmt::format("{} share {} core{}: they wait for each other", samplers_in_words(examined), cores,
+                        plural(cores)),
+            fmt::format("set samplers.count to {}, or widen the cpuset (AllowedCPUs=, --cpuset-cpus)",
+                        samplers_that_fit(cores - (listed.empty() ? 1 : 0), threads)),
+            facts);
     }
     if (wanted == usable && usable > 1) {
-        return slower("samplers take every core: none is left to the supervisor and the engine's scheduler",
-                      fmt::format("samplers.count: {}", samplers_that_fit(usable - 1, threads)), facts);
+        return slower("samplers use every core: none is left for the supervisor and the engine's scheduler",
+                      fmt::format("set samplers.count to {}", samplers_that_fit(usable - 1, threads)), facts);
     }
-    return fine(fmt::format("{} of the {} cores that may be used", wanted, cores), facts);
+    return fine(fmt::format("samplers use {} of the {} usable cores", wanted, cores), facts);
 }
 
 Finding check_quota(const Examined& examined) {
     const auto quota = host::cpu_quota(examined.host);
-    if (!quota) return fine("no control group limits the processor time");
+    if (!quota) return fine("no control group limits CPU time");
     const std::uint32_t wanted = examined.sampler_threads();
     const std::uint64_t stops = host::quota_stops(examined.host);
     const std::vector<Fact> facts = {
         {"quota", *quota}, {"wanted", number(wanted)}, {"stops", static_cast<std::int64_t>(stops)}};
     if (*quota < wanted || *quota < 2) {
         return slower(
-            fmt::format("a quota of {:g} CPU{} for {} and the supervisor: the kernel stops them in the "
+            fmt::format("a quota of {:g} CPU{} for {} and the supervisor: the kernel throttles them in the "
                         "middle of a step",
                         *quota, *quota == 1 ? "" : "s", samplers_in_words(examined)),
-            *quota < 2 ? "a quota of 2 or more (Docker --cpus, systemd CPUQuota=), or a cpuset instead"
-                       : fmt::format("samplers.count: {}, or a larger quota (Docker --cpus, systemd "
-                                     "CPUQuota=), or a cpuset instead",
-                                     samplers_that_fit(static_cast<std::size_t>(*quota) - 1,
-                                                       examined.config.samplers.threads_per_sampler)),
+            *quota < 2
+                ? "raise the quota to 2 or more (Docker --cpus, systemd CPUQuota=), or use a cpuset instead"
+                : fmt::format("set samplers.count to {}, raise the quota (Docker --cpus, systemd "
+                              "CPUQuota=), or use a cpuset instead",
+                              samplers_that_fit(static_cast<std::size_t>(*quota) - 1,
+                                                examined.config.samplers.threads_per_sampler)),
             facts);
     }
     return fine(fmt::format("a quota of {:g} CPUs, {} will run{}", *quota, samplers_in_words(examined),
@@ -138,7 +140,7 @@ Finding check_quota(const Examined& examined) {
 Finding check_pinning(const Examined& examined) {
     if (!examined.config.samplers.pin) {
         return slower("samplers.pin is off: the kernel moves samplers between cores, away from their caches",
-                      "samplers.pin: true");
+                      "set samplers.pin to true");
     }
     std::size_t seen = 0;
     std::string loose;
@@ -155,11 +157,11 @@ Finding check_pinning(const Examined& examined) {
         }
     }
     if (!loose.empty()) {
-        return slower("samplers that are bound to no core of their own: pid " + loose,
-                      "look in the daemon's log for why it could not bind them, then restart it");
+        return slower("samplers without a core of their own: pid " + loose,
+                      "read in the daemon's log why it could not pin them, then restart it");
     }
-    if (seen == 0) return fine("samplers will be bound, one thread a core");
-    return fine(fmt::format("{} sampler{} seen, bound to {}", seen, seen == 1 ? " is" : "s are",
+    if (seen == 0) return fine("each sampler thread will be pinned to one core");
+    return fine(fmt::format("{} sampler{} running, pinned to {}", seen, seen == 1 ? " is" : "s are",
                             seen == 1 ? "its core" : "their cores"),
                 {{"samplers", number(seen)}});
 }

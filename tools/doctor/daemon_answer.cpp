@@ -59,7 +59,7 @@ void read_statistics(const std::string& text, DaemonAnswer& answer) {
     const json told = json::parse(text, nullptr, false);
     if (!told.is_object()) {
         answer.state = DaemonState::other;
-        answer.error = "its statistics are no JSON object";
+        answer.error = "its statistics are not a JSON object";
         return;
     }
     const json build = told.value("build", json::object());
@@ -126,7 +126,7 @@ DaemonAnswer ask_daemon(const config::Config& config, std::chrono::milliseconds 
         }
     } catch (const json::exception& error) {
         answer.state = DaemonState::other;
-        answer.error = std::string("its statistics are not as they should be: ") + error.what();
+        answer.error = std::string("its statistics are malformed: ") + error.what();
     }
     return answer;
 }

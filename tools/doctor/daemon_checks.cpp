@@ -11,11 +11,11 @@ namespace croupier::tools::doctor {
 namespace {
 
 const char* kStart =
-    "`croupierd` starts one of this user's, systemctl start croupierd the host's; the vLLM plugin starts one "
-    "of "
-    "its own where there is none";
+    "start one for this user with `croupierd`, or the host's with `systemctl start croupierd`; the vLLM "
+    "plugin "
+    "starts its own if none runs";
 const char* kRestart =
-    "systemctl restart croupierd: sessions go on in the new daemon where the layouts are the same";
+    "systemctl restart croupierd; sessions continue in the new daemon if the layouts are the same";
 
 std::string pid_in_words(const Examined& examined) {
     return examined.daemon.pid ? fmt::format(" (pid {})", *examined.daemon.pid) : "";
@@ -61,8 +61,8 @@ Finding check_daemon(const Examined& examined) {
                                      {"sessions", static_cast<std::int64_t>(daemon.sessions)}};
     switch (daemon.state) {
         case DaemonState::unasked:
-            return skipped(fmt::format("{} wants a CURVE key, which this command is not given", endpoint),
-                           "croupier status, on the daemon's host");
+            return skipped(fmt::format("{} needs a CURVE key, which this command does not have", endpoint),
+                           "run croupier status on the daemon's host");
         case DaemonState::answers:
             return fine(fmt::format("a daemon answers at {}{}, {} session{}", endpoint,
                                     pid_in_words(examined), daemon.sessions, daemon.sessions == 1 ? "" : "s"),
@@ -74,22 +74,23 @@ Finding check_daemon(const Examined& examined) {
         case DaemonState::forbidden:
             return broken(
                 fmt::format("no permission: {} may not connect to {}", own_account().name, endpoint),
-                "ask as root or as the daemon's user; user.engine says what an engine of this user needs",
+                "run it as root or as the daemon's user; user.engine says what this user's engines need",
                 facts);
         case DaemonState::silent:
             if (!examined.host.is_this_process() && host::is_stopped(examined.host)) {
-                return broken(fmt::format("the daemon{} is stopped by a signal and answers nobody",
+                return broken(fmt::format("the daemon{} is stopped by a signal and does not answer",
                                           pid_in_words(examined)),
                               fmt::format("kill -CONT {}", daemon.pid.value_or(0)), facts);
             }
             return broken(fmt::format("{} listens at {}{} and does not answer",
-                                      name_of(examined).empty() ? "somebody" : name_of(examined), endpoint,
+                                      name_of(examined).empty() ? "a program" : name_of(examined), endpoint,
                                       pid_in_words(examined)),
-                          "is it croupierd? Its log tells whether it is overloaded, or still starts", facts);
+                          "if it is croupierd, its log says whether it is overloaded or still starting",
+                          facts);
         case DaemonState::other:
             break;
     }
-    return broken("what listens does not answer as this build's daemon does: " + daemon.error,
+    return broken("the listener does not answer like this build's daemon: " + daemon.error,
                   "update the older of croupier and croupierd", facts);
 }
 
@@ -105,9 +106,9 @@ Finding check_daemon_samplers(const Examined& examined) {
     const std::vector<Fact> facts = {{"samplers", static_cast<std::int64_t>(all)},
                                      {"alive", static_cast<std::int64_t>(alive)},
                                      {"restarts", static_cast<std::int64_t>(restarts)}};
-    const std::string remedy = "journalctl -u croupierd names what each died of";
+    const std::string remedy = "journalctl -u croupierd says why each of them died";
     if (alive == 0)
-        return broken(fmt::format("none of the {} samplers is alive: no token is decided", all), remedy,
+        return broken(fmt::format("none of the {} samplers is alive: no tokens are decided", all), remedy,
                       facts);
     if (alive < all) return slower(fmt::format("{} of {} samplers are alive", alive, all), remedy, facts);
     if (restarts > 0) {
@@ -127,16 +128,15 @@ Finding check_daemon_version(const Examined& examined) {
                                      {"own", CROUPIER_VERSION},
                                      {"own_layouts", ours}};
     if (program_was_replaced(examined)) {
-        return slower("the daemon's program was replaced after it was started: the old one runs on", kRestart,
-                      facts);
+        return slower("the daemon's program was replaced after its start: the old version still runs",
+                      kRestart, facts);
     }
     if (daemon.layouts.empty()) {
-        return slower(
-            "the daemon is of a build that does not tell its version: an older one than this command",
-            kRestart, facts);
+        return slower("the daemon does not report a version: its build is older than this command", kRestart,
+                      facts);
     }
     if (daemon.layouts != ours || daemon.version != CROUPIER_VERSION) {
-        return slower(fmt::format("the daemon is {} ({}), this command {} ({})", daemon.version,
+        return slower(fmt::format("the daemon is version {} ({}), this command {} ({})", daemon.version,
                                   daemon.layouts, CROUPIER_VERSION, ours),
                       kRestart, facts);
     }
@@ -153,32 +153,31 @@ Finding check_library(const Examined& examined) {
         const std::string name = library.path + (library.loaded.empty() ? "" : " (" + library.loaded + ")");
         if (library.replaced) {
             return slower(fmt::format("{} was replaced while {} has it loaded", library.path, library.loaded),
-                          "start the engine anew when it suits you", facts);
+                          "restart the engine when convenient", facts);
         }
         const auto note = note_of(library.file);
-        facts.emplace_back(library.path,
-                           note ? note->version + "; " + note->layouts : "says nothing of itself");
+        facts.emplace_back(library.path, note ? note->version + "; " + note->layouts : "no version");
         if (!note) {
             if (!std::filesystem::exists(library.file)) {
                 return broken(fmt::format("the engine's library {} is not there", name),
                               "install libcroupier1", facts);
             }
             return broken(
-                fmt::format("old library: {} does not say which build it is of; {} speaks {}", name, whose,
-                            against),
-                "install libcroupier1 or the wheel of the daemon's build, then start the engine anew", facts);
+                fmt::format("old library: {} does not report a version; {} uses {}", name, whose, against),
+                "install libcroupier1 or the wheel of the daemon's build, then restart the engine", facts);
         }
         if (note->layouts != against) {
-            return broken(fmt::format("old library: {} speaks {}, {} speaks {}: sessions are refused", name,
-                                      note->layouts, whose, against),
-                          "update the older of the two, then start the engine anew", facts);
+            return broken(fmt::format("old library: {} uses {}, {} uses {}: the daemon refuses its sessions",
+                                      name, note->layouts, whose, against),
+                          "update the older of the two, then restart the engine", facts);
         }
     }
     if (libraries.empty()) {
-        return skipped("no libcroupier.so is where the system or this Python looks for it",
-                       "--library FILE names the one that the engine loads");
+        return skipped("no libcroupier.so found where the system and this Python look for it",
+                       "name the engine's with --library FILE");
     }
-    return fine(fmt::format("{} and {} speak the same: {}", libraries.front().path, whose, against), facts);
+    return fine(fmt::format("{} and {} use the same layouts: {}", libraries.front().path, whose, against),
+                facts);
 }
 
 Finding check_plugin(const Examined& examined) {
@@ -189,22 +188,23 @@ Finding check_plugin(const Examined& examined) {
                                      {"vllm", python.vllm},
                                      {"sglang", python.sglang}};
     if (python.state == PythonState::absent) {
-        return skipped("there is no " + python.program, "--python FILE names the engine's Python");
+        return skipped("there is no " + python.program, "name the engine's Python with --python FILE");
     }
     if (python.state != PythonState::answers) {
-        return skipped(fmt::format("{} was asked for its packages: {}", python.program, python.error),
-                       "--python FILE names the engine's Python; --patience gives it longer");
+        return skipped(fmt::format("cannot list the packages of {}: {}", python.program, python.error),
+                       "name the engine's Python with --python FILE, or raise --patience");
     }
     const std::string where = fmt::format("{} (Python {})", python.program, python.version);
     if (python.vllm.empty()) {
         const std::string engine = python.sglang.empty()
                                        ? "neither vLLM nor SGLang"
                                        : "SGLang " + python.sglang + ", which has no plugin yet, and no vLLM";
-        return skipped(fmt::format("{} has {}", where, engine), "--python FILE names the engine's Python");
+        return skipped(fmt::format("{} has {}", where, engine),
+                       "name the engine's Python with --python FILE");
     }
     if (python.croupier.empty() || !python.has_plugin) {
-        return slower(fmt::format("{} has vLLM {} without Croupier's plugin: vLLM samples by itself", where,
-                                  python.vllm),
+        return slower(fmt::format("{} has vLLM {} without Croupier's plugin: vLLM uses its own sampler",
+                                  where, python.vllm),
                       python.program + " -m pip install croupier-*.whl (./dev wheel builds it)", facts);
     }
     return fine(fmt::format("{} has vLLM {} and Croupier's plugin {}", where, python.vllm, python.croupier),

@@ -21,7 +21,7 @@ constexpr std::string_view kIpc = "ipc://";
 Account named_account(const std::string& user, const char* option) {
     if (auto found = account_of(user)) return *std::move(found);
     throw std::runtime_error("this host has no user '" + user + "' (" + option +
-                             "); give a name of `getent passwd`, or a number");
+                             "); give a name that `getent passwd` lists, or a number");
 }
 
 // Of a daemon that this user may not ask, whose socket belongs to it.

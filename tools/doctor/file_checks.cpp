@@ -1,4 +1,4 @@
-// The daemon's folders and files: its own, or somebody else's who was there first.
+// The daemon's folders and files: its own, or another user's that were there first.
 #include <spdlog/fmt/fmt.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -30,7 +30,7 @@ std::string squatted(const std::string& path, uid_t owner) {
     struct stat status {};
     if (::lstat(path.c_str(), &status) != 0) return "";
     if (S_ISLNK(status.st_mode)) return path + " is a link";
-    if (!S_ISREG(status.st_mode)) return path + " is no regular file";
+    if (!S_ISREG(status.st_mode)) return path + " is not a regular file";
     if (status.st_uid != owner && status.st_uid != 0)
         return path + " belongs to " + owner_in_words(status.st_uid);
     return "";
@@ -42,16 +42,16 @@ Finding absent_folder(const std::string& path, const std::string& key, const Acc
     std::filesystem::path parent = std::filesystem::path(path).parent_path();
     struct stat status {};
     while (::stat(parent.c_str(), &status) != 0 && parent.has_relative_path()) parent = parent.parent_path();
-    if (may(user, status, kMayWrite | kMayEnter)) return fine("the daemon will make " + path);
-    return broken(fmt::format("no permission: {} {} is not there, and {} may not make it in {}", key, path,
-                              user.name, parent.string()),
+    if (may(user, status, kMayWrite | kMayEnter)) return fine("the daemon will create " + path);
+    return broken(fmt::format("no permission: {} {} does not exist, and {} may not create it in {}", key,
+                              path, user.name, parent.string()),
                   how);
 }
 
 // Of a folder that is there: whose it is instead of the daemon's; empty: it is the daemon's, or root's.
 std::string fault_of_folder(const std::string& path, const struct stat& status, const Account& user) {
     if (S_ISLNK(status.st_mode)) return path + " is a link";
-    if (!S_ISDIR(status.st_mode)) return path + " is no folder";
+    if (!S_ISDIR(status.st_mode)) return path + " is not a folder";
     if (status.st_uid != user.uid && status.st_uid != 0) {
         return fmt::format("{} belongs to {}, who can replace every file in it", path,
                            owner_in_words(status.st_uid));
@@ -69,7 +69,7 @@ std::string left_behind(const Examined& examined) {
         if (const auto size = shm::file_size(file.value(), path)) bytes += size.value();
     }
     if (count == 0) return "";
-    return fmt::format("{} segment{} of {} MiB that nobody holds", count, count == 1 ? "" : "s",
+    return fmt::format("{} segment{} of {} MiB that no process uses", count, count == 1 ? "" : "s",
                        bytes >> 20U);
 }
 
@@ -86,7 +86,7 @@ std::string squatted_run_file(const Examined& examined) {
     fault = squatted(path + ".lock", examined.daemon_user.uid);
     struct stat status {};
     if (fault.empty() && ::lstat(path.c_str(), &status) == 0 && !S_ISSOCK(status.st_mode)) {
-        fault = path + " is no socket";
+        fault = path + " is not a socket";
     }
     return fault;
 }
@@ -102,34 +102,35 @@ Finding check_shm_directory(const Examined& examined) {
         if (errno == ENOENT) {
             return absent_folder(path, "shm.dir", user, how_to_make(path, "shm.dir", user, "0711"));
         }
-        return skipped(fmt::format("shm.dir {} cannot be looked at: {}", path, std::strerror(errno)),
+        return skipped(fmt::format("shm.dir {} cannot be read: {}", path, std::strerror(errno)),
                        "run it as root");
     }
     if (const std::string fault = fault_of_folder(path, status, user); !fault.empty()) {
-        return broken(fmt::format("shm.dir {}; it should be {}'s own, with mode 0711", fault, user.name),
+        return broken(fmt::format("shm.dir {}; it must belong to {} and have mode 0711", fault, user.name),
                       how_to_clear(path, "shm.dir"), facts);
     }
     const auto mode = static_cast<unsigned>(status.st_mode) & 07777U;
     if ((mode & kOthersWrite) != 0) {
         return broken(fmt::format("shm.dir {} has mode {:04o}: others may write to it", path, mode),
-                      fmt::format("chmod 0711 {}, and remove from it what is not the daemon's", path), facts);
+                      fmt::format("chmod 0711 {}, and remove files in it that are not the daemon's", path),
+                      facts);
     }
     if (!may(user, status, kMayWrite | kMayEnter)) {
         return broken(
             fmt::format(
                 "no permission: {} may not write to shm.dir {}, which belongs to {} and has mode {:04o}",
                 user.name, path, owner_in_words(status.st_uid), mode),
-            fmt::format("leave shm.dir out: a daemon of {} then has a folder of its own", user.name), facts);
+            fmt::format("leave shm.dir out, so that {}'s daemon uses its own folder", user.name), facts);
     }
-    return fine(
-        fmt::format("{} belongs to {}, and nobody else may write to it", path, owner_in_words(status.st_uid)),
-        facts);
+    return fine(fmt::format("{} belongs to {}, and no other user may write to it", path,
+                            owner_in_words(status.st_uid)),
+                facts);
 }
 
 Finding check_shm_files(const Examined& examined) {
     const std::string& folder = examined.config.shm.dir;
     struct stat status {};
-    if (::stat(folder.c_str(), &status) != 0) return fine("nothing is yet in " + folder);
+    if (::stat(folder.c_str(), &status) != 0) return fine(folder + " does not exist yet");
     if (!may(own_account(), status, kMayRead)) {
         return skipped("only root and the daemon's user may list " + folder, "run it as root");
     }
@@ -143,16 +144,17 @@ Finding check_shm_files(const Examined& examined) {
     }
     const std::vector<Fact> facts = {{"squatted", static_cast<std::int64_t>(count)}};
     if (count > 0) {
-        return broken(fmt::format("squatted: {}{}; the daemon makes its own files there", first,
+        return broken(fmt::format("squatted: {}{}; the daemon creates its own files there", first,
                                   count == 1 ? "" : fmt::format(" (and {} more)", count - 1)),
-                      "find out whose it is, and remove it when no process uses it", facts);
+                      "find out who owns it, and remove it when no process uses it", facts);
     }
     const std::string left = examined.daemon_lives() ? "" : left_behind(examined);
     if (!left.empty()) {
         return slower("a daemon left " + left,
-                      "start the daemon, which goes on with them, or `croupier cleanup`", facts);
+                      "start the daemon, which continues them, or remove them with `croupier cleanup`",
+                      facts);
     }
-    return fine("no file in " + folder + " is in the way", facts);
+    return fine("no other user's or dead daemon's file is in " + folder, facts);
 }
 
 Finding check_run_files(const Examined& examined) {
@@ -162,25 +164,25 @@ Finding check_run_files(const Examined& examined) {
     if (::stat(folder.c_str(), &status) != 0) {
         // The unit's RuntimeDirectory=.
         if (folder == config::Config().run_dir && user.name == "croupier") {
-            return fine("the unit will make " + folder);
+            return fine("the unit will create " + folder);
         }
         return absent_folder(folder, "run_dir", user, how_to_make(folder, "run_dir", user, "0711"));
     }
     if (!S_ISDIR(status.st_mode))
-        return broken("run_dir " + folder + " is no folder", how_to_clear(folder, "run_dir"));
+        return broken("run_dir " + folder + " is not a folder", how_to_clear(folder, "run_dir"));
     if (!may(user, status, kMayWrite | kMayEnter)) {
         return broken(fmt::format("no permission: {} may not write to run_dir {}, which belongs to {}",
                                   user.name, folder, owner_in_words(status.st_uid)),
-                      fmt::format("leave run_dir and control.endpoint out: a daemon of {} then has paths "
-                                  "of its own ($XDG_RUNTIME_DIR/croupier, or /tmp/croupier-UID)",
+                      fmt::format("leave run_dir and control.endpoint out, so that {}'s daemon uses its own "
+                                  "paths ($XDG_RUNTIME_DIR/croupier, or /tmp/croupier-UID)",
                                   user.name));
     }
     if (const std::string file = squatted_run_file(examined); !file.empty()) {
-        return broken("squatted: " + file + "; the daemon makes its own there",
-                      "find out whose it is, and remove it when no process uses it; or set another run_dir "
+        return broken("squatted: " + file + "; the daemon creates its own there",
+                      "find out who owns it, and remove it when no process uses it; or set another run_dir "
                       "and control.endpoint");
     }
-    return fine(folder + " and the sockets' paths are the daemon's");
+    return fine("the daemon can use " + folder + " and the paths of its sockets");
 }
 
 }  // namespace croupier::tools::doctor

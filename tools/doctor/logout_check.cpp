@@ -73,20 +73,20 @@ Finding check_logout(const Examined& examined) {
     const Account& user = examined.daemon_user;
     if (!folder.starts_with("/dev/shm/")) return fine("shm.dir is not below /dev/shm");
     if (user.uid < first_ordinary_uid(examined.host))
-        return fine(fmt::format("{} is no user who logs in: nothing of his is removed", user.name));
+        return fine(fmt::format("{} is a system user: systemd-logind does not remove its files", user.name));
     // It makes both when it starts.
     if (examined.host.list("/run/systemd/seats").empty() && examined.host.list("/run/systemd/users").empty())
-        return fine("no systemd-logind runs");
+        return fine("systemd-logind does not run here");
     if (!logind_removes(examined.host)) return fine("systemd-logind has RemoveIPC=no");
     if (examined.host.read("/var/lib/systemd/linger/" + user.name))
-        return fine(fmt::format("{} lingers, and so is never logged out", user.name));
+        return fine(fmt::format("{} has lingering enabled: its files stay after a logout", user.name));
     return slower(
-        fmt::format("at {}'s logout systemd-logind removes what is his in {}: engines that go on under tmux "
-                    "or nohup lose their session with the next death of the daemon",
+        fmt::format("systemd-logind removes {}'s files in {} at logout: engines that continue under tmux or "
+                    "nohup lose their session when the daemon restarts",
                     user.name, folder),
         fmt::format(
-            "loginctl enable-linger {}, RemoveIPC=no in /etc/systemd/logind.conf, or shm.dir on another "
-            "tmpfs",
+            "run loginctl enable-linger {}, set RemoveIPC=no in /etc/systemd/logind.conf, or set shm.dir "
+            "to another tmpfs",
             user.name),
         {{"user", user.name}, {"folder", folder}});
 }

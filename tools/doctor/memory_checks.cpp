@@ -60,7 +60,7 @@ std::string how_to_enlarge(const Mount& mount) {
 Finding check_mount(const Examined& examined) {
     const std::string& directory = examined.config.shm.dir;
     const auto mount = mount_of(examined.host, directory);
-    if (!mount) return skipped("the mounts of the process cannot be read");
+    if (!mount) return skipped("the process's mounts cannot be read");
     const std::vector<Fact> facts = {
         {"mount", mount->point}, {"type", mount->type}, {"options", mount->options}};
     if (mount->has("ro")) {
@@ -69,13 +69,14 @@ Finding check_mount(const Examined& examined) {
     }
     if (mount->type != "tmpfs" && mount->type != "hugetlbfs" && mount->type != "ramfs") {
         return slower(
-            fmt::format("shm.dir {} is on {} ({}), which is no memory: the kernel writes segments to a disk",
-                        directory, mount->point, mount->type),
-            "shm.dir on a tmpfs, such as /dev/shm/croupier", facts);
+            fmt::format(
+                "shm.dir {} is on {} ({}), which is not in memory: the kernel writes segments to a disk",
+                directory, mount->point, mount->type),
+            "set shm.dir to a folder on a tmpfs, such as /dev/shm/croupier", facts);
     }
     const std::string size = mount->value("size");
     return fine(
-        fmt::format("{} is a {}{}", mount->point, mount->type, size.empty() ? "" : " of size=" + size),
+        fmt::format("{} is a {}{}", mount->point, mount->type, size.empty() ? "" : " with size=" + size),
         facts);
 }
 
@@ -83,7 +84,7 @@ Finding check_space(const Examined& examined) {
     const std::string directory = existing_part(examined.config.shm.dir);
     struct statvfs space {};
     if (::statvfs(directory.c_str(), &space) != 0)
-        return skipped(directory + " cannot be asked for its size");
+        return skipped("cannot read the size of the file system of " + directory);
     const std::uint64_t total = std::uint64_t{space.f_blocks} * space.f_frsize;
     const std::uint64_t room = std::uint64_t{space.f_bavail} * space.f_frsize;
     // Without a limit of its own (size=0) a tmpfs says 0 of both.
@@ -101,31 +102,32 @@ Finding check_space(const Examined& examined) {
         {"daemon_may_take_bytes", number(examined.config.sessions.max_total_bytes)}};
     const std::string session =
         session_in_words(examined) +
-        (plane == 0 ? ""
-                    : fmt::format(", the plane of {} sampler{} {}", examined.samplers(),
-                                  examined.samplers() == 1 ? "" : "s", mebibytes(plane)));
+        (plane < (std::uint64_t{1} << 20U)
+             ? ""
+             : fmt::format(", the daemon's own file for {} sampler{} {}", examined.samplers(),
+                           examined.samplers() == 1 ? "" : "s", mebibytes(plane)));
     if (had >= wanted) {
         return fine(fmt::format("{} free in {}; {}", had == UINT64_MAX ? "all memory" : mebibytes(had),
                                 directory, session),
                     facts);
     }
     const std::string what = memory < free
-                                 ? fmt::format("{} of memory are available; {}", mebibytes(memory), session)
+                                 ? fmt::format("{} of memory is available; {}", mebibytes(memory), session)
                                  : fmt::format("{} of {} are free in {}; {}", mebibytes(room),
                                                mebibytes(total), directory, session);
     if (examined.daemon.sessions > 0) {
-        return fine(what + ", so the sessions that are open are all that fit", facts);
+        return fine(what + ": no room for more sessions than are open", facts);
     }
     const std::string smaller = had < plane ? "; or lower samplers.count" : "";
     if (memory < free)
-        return broken(what, "end what takes the memory, or open smaller sessions" + smaller, facts);
+        return broken(what, "end processes that use the memory, or open smaller sessions" + smaller, facts);
     const Mount mount = mount_of(examined.host, directory).value_or(Mount{directory, "", ""});
     return broken(what, how_to_enlarge(mount) + smaller, facts);
 }
 
 Finding check_memory_limit(const Examined& examined) {
     const auto limit = host::memory_limit(examined.host);
-    if (!limit) return fine("no control group limits the memory");
+    if (!limit) return fine("no control group limits memory");
     const std::uint64_t wanted = session_bytes(examined.request);
     const std::vector<Fact> facts = {
         {"limit_bytes", number(*limit)},
@@ -133,14 +135,14 @@ Finding check_memory_limit(const Examined& examined) {
         {"daemon_may_take_bytes", number(examined.config.sessions.max_total_bytes)}};
     if (*limit < wanted) {
         return broken(
-            fmt::format("the control group may have {} of memory; {}, and it is charged to the daemon",
+            fmt::format("the control group's limit is {} of memory; {}, charged to the daemon",
                         mebibytes(*limit), session_in_words(examined)),
-            "a larger limit (Docker --memory, systemd MemoryMax=, Kubernetes resources.limits.memory)",
+            "raise the limit (Docker --memory, systemd MemoryMax=, Kubernetes resources.limits.memory)",
             facts);
     }
-    std::string what = fmt::format("the control group may have {} of memory", mebibytes(*limit));
+    std::string what = fmt::format("the control group's limit is {} of memory", mebibytes(*limit));
     if (*limit < examined.config.sessions.max_total_bytes) {
-        what += fmt::format("; sessions.max_total_bytes ({}) would not keep sessions below it",
+        what += fmt::format("; sessions.max_total_bytes ({}) is larger and does not keep sessions below it",
                             mebibytes(examined.config.sessions.max_total_bytes));
     }
     return fine(what, facts);
@@ -153,22 +155,23 @@ Finding check_locked_memory(const Examined& examined) {
     if (at == std::string::npos) return skipped("the limits of the process cannot be read");
     const std::string soft = limits.substr(limits.find_first_not_of(' ', at + kName.size()), 32);
     const std::string limit = soft.substr(0, soft.find(' '));
-    if (limit == "unlimited") return fine("no limit of locked memory (memlock)");
+    if (limit == "unlimited") return fine("locked memory (memlock) is not limited");
     const std::uint64_t bytes = std::strtoull(limit.c_str(), nullptr, 10);
     const std::vector<Fact> facts = {{"memlock_bytes", number(bytes)}};
     constexpr std::uint64_t kEnoughForNccl = std::uint64_t{64} << 20U;
     if (bytes < kEnoughForNccl && !examined.host.list("/sys/class/infiniband").empty()) {
         return slower(
-            fmt::format("{} KiB of memory may be locked (memlock), and NCCL locks what it sends over the "
-                        "InfiniBand that is here",
-                        bytes / 1024),
-            "LimitMEMLOCK=infinity in the unit, memlock in /etc/security/limits.conf, Docker --ulimit "
-            "memlock=-1",
+            fmt::format(
+                "only {} KiB of memory may be locked (memlock), and NCCL locks what it sends over this "
+                "host's InfiniBand",
+                bytes / 1024),
+            "set LimitMEMLOCK=infinity in the unit, memlock in /etc/security/limits.conf, or Docker's "
+            "--ulimit memlock=-1",
             facts);
     }
     return fine(
-        fmt::format("{} KiB may be locked (memlock), which is enough: Croupier locks none, and NCCL does "
-                    "over InfiniBand alone",
+        fmt::format("{} KiB may be locked (memlock), which is enough: only NCCL over InfiniBand needs "
+                    "more",
                     bytes / 1024),
         facts);
 }
@@ -176,20 +179,21 @@ Finding check_locked_memory(const Examined& examined) {
 Finding check_huge_pages(const Examined& examined) {
     const auto wanted = examined.config.shm.hugepages;
     const auto mount = mount_of(examined.host, examined.config.shm.dir);
-    if (!mount) return skipped("the mounts of the process cannot be read");
+    if (!mount) return skipped("the process's mounts cannot be read");
     const std::string huge = mount->value("huge").empty() ? "never" : mount->value("huge");
     const std::vector<Fact> facts = {{"mount", mount->point}, {"huge", huge}};
     const bool gives =
         mount->type == "hugetlbfs" || huge == "advise" || huge == "within_size" || huge == "always";
     if (wanted == config::HugePages::off) {
-        return fine(gives ? mount->point + " would give huge pages; shm.hugepages is off"
-                          : "segments lie in ordinary pages, as shm.hugepages: off says",
+        return fine(gives ? mount->point + " has huge pages; shm.hugepages is off"
+                          : "shm.hugepages is off: segments use ordinary pages",
                     facts);
     }
-    if (gives) return fine(fmt::format("{} gives huge pages (huge={})", mount->point, huge), facts);
-    const std::string remedy = "mount -o remount,huge=advise " + mount->point + ", or shm.hugepages: off";
+    if (gives) return fine(fmt::format("{} has huge pages (huge={})", mount->point, huge), facts);
+    const std::string remedy =
+        "mount -o remount,huge=advise " + mount->point + ", or set shm.hugepages to off";
     const std::string what =
-        fmt::format("shm.hugepages is {}, and {} gives none (huge={})",
+        fmt::format("shm.hugepages is {}, but {} has no huge pages (huge={})",
                     wanted == config::HugePages::require ? "require" : "try", mount->point, huge);
     if (wanted == config::HugePages::require)
         return broken(what + ": no session can be opened", remedy, facts);

@@ -47,28 +47,30 @@ Finding check_metrics_address(const Examined& examined) {
     const std::vector<Fact> facts = {{"listen", listen}};
     if (listen == "off") return fine("metrics.listen is off", facts);
     if (examined.daemon.state != DaemonState::absent)
-        return skipped(fmt::format("{} is for a daemon that is started, and one may run", listen));
+        return skipped(fmt::format("a daemon may already be running and use {}", listen));
     const BindFault fault = bind_fault(listen);
     if (fault.error == 0) return fine(fmt::format("{} (metrics.listen) is free", listen), facts);
     if (fault.error == EACCES && examined.daemon_user.uid != own_account().uid)
-        return skipped(fmt::format("only the daemon's user may try {}", listen), "run it as root");
+        return skipped(fmt::format("only the daemon's user can try to bind {}", listen), "run it as root");
     const std::string what =
         fmt::format("the daemon will not start: {} (metrics.listen) is not available: {}", listen, fault.why);
     if (fault.error == EADDRINUSE && listen == config::Metrics().listen) {
         return fine(
-            fmt::format("another program listens at {} (metrics.listen): a daemon that is started takes a "
-                        "free port, and its log says which",
-                        listen),
+            fmt::format(
+                "another program listens at {} (metrics.listen): a daemon that starts now takes a free "
+                "port and logs it",
+                listen),
             facts);
     }
     if (fault.error == EADDRINUSE) {
         return broken(what,
                       fmt::format("set metrics.listen to another address, or off; ss -ltnp names the program "
-                                  "that has port {}",
+                                  "that uses port {}",
                                   listen.substr(listen.rfind(':') + 1)),
                       facts);
     }
-    return broken(what, "metrics.listen: an address of this host (ip address), or off", facts);
+    return broken(what, "set metrics.listen to an address of this host (`ip address` lists them), or off",
+                  facts);
 }
 
 }  // namespace croupier::tools::doctor

@@ -32,7 +32,7 @@ Finding check_sampler_nodes(const Examined& examined) {
     std::map<std::int32_t, std::size_t> samplers_on;
     for (const std::int32_t node : examined.sampler_nodes) ++samplers_on[node];
     if (samplers_on.empty() || samplers_on.begin()->first < 0) {
-        return skipped("this host tells no NUMA nodes, or not those of its cores");
+        return skipped("this host does not report the NUMA nodes of its cores");
     }
     const std::vector<Fact> facts = {{"segment_node", static_cast<std::int64_t>(segment)},
                                      {"sampler_nodes", static_cast<std::int64_t>(samplers_on.size())}};
@@ -45,10 +45,10 @@ Finding check_sampler_nodes(const Examined& examined) {
                                  return each.first != segment;
                              })->first;
     return slower(
-        fmt::format("{} of {} samplers are not on node {}, where the segments' memory lies: node {}{}",
+        fmt::format("{} of {} samplers are not on the segments' node, {}, but on node {}{}",
                     examined.sampler_cores.size() - on_segment, examined.sampler_cores.size(), segment, far,
                     distance_in_words(examined.host, far, segment)),
-        fmt::format("samplers.cores: \"{}\", with a samplers.count that fits, or another shm.node",
+        fmt::format("set samplers.cores to \"{}\" and samplers.count to match, or set another shm.node",
                     cores_of_node(examined.host, segment)),
         facts);
 }
@@ -63,7 +63,7 @@ Finding check_gpu_nodes(const Examined& examined) {
                                {"segment_node", static_cast<std::int64_t>(segment)}};
     if (*nodes.begin() < 0) {
         return skipped(
-            fmt::format("the node of GPU {} is not told (numa_node is -1), as in many virtual machines",
+            fmt::format("the node of GPU {} is unknown (numa_node is -1), as in many virtual machines",
                         gpus.front().address));
     }
     const std::int32_t nearest = *std::min_element(nodes.begin(), nodes.end(), [&](auto a, auto b) {
@@ -73,15 +73,16 @@ Finding check_gpu_nodes(const Examined& examined) {
     if (nodes.count(segment) == 0) {
         return slower(fmt::format("the GPUs are on node {}, segments and samplers on node {}{}", nearest,
                                   segment, distance_in_words(examined.host, nearest, segment)),
-                      fmt::format("shm.node: {} and samplers.cores: \"{}\"", nearest,
+                      fmt::format("set shm.node: {} and samplers.cores: \"{}\"", nearest,
                                   cores_of_node(examined.host, nearest)),
                       facts);
     }
     if (nodes.size() > 1) {
         return fine(
-            fmt::format("GPUs are on {} nodes, segments on one of them, {}; engines on one node's GPUs alone "
-                        "do well with an instance of their own there",
-                        nodes.size(), segment),
+            fmt::format(
+                "GPUs are on {} nodes, segments on node {}; an engine that uses one node's GPUs may be "
+                "faster with a daemon of its own on that node",
+                nodes.size(), segment),
             facts);
     }
     return fine(fmt::format("{} GPU{} and the segments on node {}", gpus.size(), gpus.size() == 1 ? "" : "s",
@@ -104,18 +105,18 @@ Finding check_links(const Examined& examined) {
                                   gpu.most.width);
         } else if (gpu.now.gigatransfers < gpu.most.gigatransfers && idle.empty()) {
             idle = fmt::format(
-                "; {} is at {:g} of {:g} GT/s, which an idle GPU does to save power: look again under "
+                "; {} is at {:g} of {:g} GT/s, as idle GPUs are to save power: check again under "
                 "load",
                 gpu.address, gpu.now.gigatransfers, gpu.most.gigatransfers);
         }
     }
     if (!narrow.empty()) {
-        return slower("a PCIe link with fewer lanes than it has: " + narrow,
-                      "seat the card or its riser anew, and look for bifurcation in the firmware", facts);
+        return slower("a PCIe link uses fewer lanes than it could: " + narrow,
+                      "reseat the card or its riser, and check the firmware for bifurcation", facts);
     }
     const auto known =
         std::find_if(gpus.begin(), gpus.end(), [](const Gpu& gpu) { return gpu.now.width != 0; });
-    if (known == gpus.end()) return skipped("the GPUs' links are not told here, as in many virtual machines");
+    if (known == gpus.end()) return skipped("the GPUs' links are unknown, as in many virtual machines");
     return fine(
         fmt::format("{} link{}, {}{}", gpus.size(), gpus.size() == 1 ? "" : "s", in_words(known->now), idle),
         facts);

@@ -97,7 +97,7 @@ void read_answer(const std::string& text, std::chrono::milliseconds late, Python
     const auto told = nlohmann::json::parse(text, nullptr, false);
     if (!told.is_object()) {
         answer.state = PythonState::failed;
-        answer.error = late.count() == 0 ? "it did not answer as a Python 3.8 or later does"
+        answer.error = late.count() == 0 ? "it did not answer as Python 3.8 or later would"
                                          : "it did not answer within " + std::to_string(late.count()) + " ms";
         return;
     }

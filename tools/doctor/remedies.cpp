@@ -13,8 +13,7 @@ namespace croupier::tools::doctor {
 namespace {
 
 constexpr std::string_view kPackaged = "croupier";
-constexpr const char* kUnit =
-    "systemctl enable --now croupierd (the package's unit makes its folders itself)";
+constexpr const char* kUnit = "systemctl enable --now croupierd (the unit creates its folders)";
 
 // Distributions give their members files, devices or programs of the host.
 constexpr std::array<std::string_view, 22> kPrivileged = {
@@ -51,9 +50,9 @@ std::string how_to_join(gid_t group, const Account& user, const Examined& examin
 
 std::string how_to_be_served(const Account& user) {
     return fmt::format(
-        "`croupierd` as {} serves that user's engines, without a configuration; or the daemon's operator "
-        "sets "
-        "shm.group to a group made for engines (groupadd --system engines)",
+        "run `croupierd` as {}: it serves that user's engines without a configuration. Or set shm.group of "
+        "the "
+        "host's daemon to a group made for engines (groupadd --system engines)",
         user.name);
 }
 
@@ -62,21 +61,22 @@ std::string how_to_make(const std::string& path, const std::string& key, const A
     if (is_of_host(path)) {
         if (user.name == kPackaged) return "systemd-tmpfiles --create croupier.conf, then start the unit";
         if (user.uid != 0) {
-            return fmt::format("leave {} out: a daemon of {} then has paths of its own; the host's: {}", key,
-                               user.name, kUnit);
+            return fmt::format(
+                "leave {} out, so that {}'s daemon uses its own paths; for the host's daemon: {}", key,
+                user.name, kUnit);
         }
     }
     const std::string command =
         fmt::format("install -d -o {} -g {} -m {} {}", user.name, primary_group(user), mode, path);
     if (own_account().uid == 0) return command;
-    return fmt::format("leave {} out: a daemon of {} then has paths of its own; or, as root: {}", key,
+    return fmt::format("leave {} out, so that {}'s daemon uses its own paths; or, as root: {}", key,
                        user.name, command);
 }
 
 std::string how_to_clear(const std::string& path, const std::string& key) {
     return fmt::format(
-        "set {} to another path; or find out whose {} is, and remove it when no process uses it "
-        "(`fuser -v {}` as root names them)",
+        "set {} to another path; or find out who owns {}, and remove it when no process uses it (`fuser -v "
+        "{}` as root lists them)",
         key, path, path);
 }
 

@@ -22,7 +22,7 @@ struct LevelText {
 constexpr std::array<LevelText, 4> kLevels = {{{Level::broken, "broken", "WILL NOT WORK", "1;31"},
                                                {Level::slower, "slower", "WORKS, BUT SLOWER", "1;33"},
                                                {Level::fine, "fine", "FINE", "1;32"},
-                                               {Level::skipped, "skipped", "NOT LOOKED AT", "1"}}};
+                                               {Level::skipped, "skipped", "NOT CHECKED", "1"}}};
 constexpr std::size_t kTextColumn = 20;
 
 const LevelText& text_of(Level level) {
@@ -65,7 +65,7 @@ std::string verdict(Level level, const std::vector<Finding>& findings) {
         case Level::slower:
             return "Croupier works on this host, but slower than it could" + daemon;
         default:
-            return "This host is fit for Croupier" + daemon;
+            return "This host is suitable for Croupier" + daemon;
     }
 }
 
@@ -108,7 +108,7 @@ std::string to_json(const std::vector<Finding>& findings, double seconds) {
                                       {"remedy", finding.remedy},
                                       {"facts", facts}});
     }
-    // Names of files are bytes: what is no UTF-8 is shown as such instead of thrown over.
+    // Names of files are bytes: what is not UTF-8 is replaced instead of raising an exception.
     return answer.dump(2, ' ', false, Json::error_handler_t::replace);
 }
 

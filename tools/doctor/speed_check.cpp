@@ -17,8 +17,8 @@ namespace {
 constexpr const char* kFaster =
     "cpupower frequency-set -g performance; look for heat and power limits in the BMC";
 constexpr const char* kAskLater =
-    "ask again when others use these cores less (`top`, then 1, shows who does), or leave it out: --skip "
-    "cpu.speed";
+    "run it again when other processes use these cores less (press 1 in `top` to see the load of each), or "
+    "skip this check: --skip cpu.speed";
 
 std::int64_t number(std::size_t count) {
     return static_cast<std::int64_t>(count);
@@ -111,9 +111,9 @@ std::vector<Fact> facts_of(const std::vector<CoreSpeed>& cores, const std::optio
 
 Finding throttled(const Extremes& extremes, const std::vector<Fact>& facts) {
     return slower(
-        fmt::format("core {} does {:.0f} % of what core {} does: it is throttled, or has a neighbour",
+        fmt::format("core {} does {:.0f} % of the work of core {}: it is throttled, or shares its hardware",
                     extremes.slowest.core, 100 * extremes.ratio(), extremes.fastest.core),
-        std::string(kFaster) + "; or leave it out of samplers.cores", facts);
+        std::string(kFaster) + "; or remove it from samplers.cores", facts);
 }
 
 }  // namespace
@@ -122,7 +122,7 @@ Finding judge_speeds(const CoreSpeeds& speeds, bool daemon_lives) {
     const auto& cores = speeds.cores;
     if (!speeds.in_time)
         return skipped("too busy to measure: the samplers' cores were not available in time", kAskLater);
-    if (cores.empty()) return skipped("no core of the samplers could be measured from here");
+    if (cores.empty()) return skipped("none of the samplers' cores could be measured from here");
     const std::vector<CoreSpeed> alone = had_alone(cores);
     const auto extremes = extremes_of(alone);
     const std::vector<Fact> facts = facts_of(cores, extremes);
@@ -131,18 +131,19 @@ Finding judge_speeds(const CoreSpeeds& speeds, bool daemon_lives) {
     const std::string share =
         fmt::format("core {} was available {:.0f} % of the time", least.core, 100 * least.share);
     if (least.share < 0.5 && !daemon_lives) {
-        return slower(
-            share + ": other processes use it",
-            "keep others off the samplers' cores (taskset, cpusets), or name free ones in samplers.cores",
-            facts);
+        return slower(share + ": other processes use it",
+                      "keep other processes off the samplers' cores (taskset, cpusets), or list free cores "
+                      "in samplers.cores",
+                      facts);
     }
     if (cores.size() == 1) return fine("the sampler's " + share, facts);
     if (!extremes)
         return skipped("too busy to measure: no two of the samplers' cores were free of other work",
                        kAskLater);
-    return fine(fmt::format("{} cores of samplers measured: the slowest does {:.0f} % of the fastest",
-                            alone.size(), 100 * extremes->ratio()),
-                facts);
+    return fine(
+        fmt::format("{} cores of samplers measured: the slowest has {:.0f} % of the speed of the fastest",
+                    alone.size(), 100 * extremes->ratio()),
+        facts);
 }
 
 Finding check_speed(const Examined& examined) {

@@ -146,8 +146,12 @@ void add_relay_command(CLI::App& app, int& status) {
                              "Transport of the records");
     relay->add_option("--device", options->group.device, "With nccl: this member's GPU")
         ->capture_default_str();
-    relay->add_option("-i,--instance", options->instance, "The daemon's `instance`")->capture_default_str();
-    relay->add_option("--shm-dir", options->directory, "The daemon's `shm.dir`")->capture_default_str();
+    relay->add_option("-i,--instance", options->instance, "Name of the daemon (its key `instance`)")
+        ->capture_default_str();
+    relay
+        ->add_option("--shm-dir", options->directory,
+                     "Directory of the daemon's segments (its key `shm.dir`)")
+        ->capture_default_str();
     relay->add_option("--metrics", options->metrics, "Serve Prometheus metrics at HOST:PORT");
     event_log::add_options(*relay, options->log);
     name_variables(*relay);

@@ -22,9 +22,12 @@ struct Target {
 
 std::shared_ptr<Target> add_target(CLI::App& command) {
     auto target = std::make_shared<Target>();
-    command.add_option("-i,--instance", target->instance, "The daemon's `instance`")->capture_default_str();
-    command.add_option("--shm-dir", target->directory, "The daemon's `shm.dir`")->capture_default_str();
-    command.add_flag("--json", target->json, "One JSON object");
+    command.add_option("-i,--instance", target->instance, "Name of the daemon (its key `instance`)")
+        ->capture_default_str();
+    command
+        .add_option("--shm-dir", target->directory, "Directory of the daemon's segments (its key `shm.dir`)")
+        ->capture_default_str();
+    command.add_flag("--json", target->json, "Print one JSON object");
     return target;
 }
 
@@ -39,7 +42,8 @@ int say_error(const shm::Error& error, const Target& target) {
     } else {
         std::cerr << inspection_error(target.instance, error) << "\n";
         if (error.code == shm::Errc::not_found && only_host_serves(target)) {
-            std::cerr << "the host's daemon runs, and only root and its own user can look at it\n";
+            std::cerr << "the host's daemon runs, but only root and its user can inspect it; run this "
+                         "command as one of them\n";
         }
     }
     return 1;
@@ -112,7 +116,7 @@ void add_status_commands(CLI::App& app, int& status) {
         "Examples:\n"
         "  croupier ping && echo up\n"
         "\n"
-        "Exit status: 0 alive, 1 it cannot be looked at (it may never have run), 3 dead or stopped by a "
+        "Exit status: 0 alive, 1 its files cannot be read (it may never have run), 3 dead or stopped by a "
         "signal.");
     const auto pinged = add_target(*asked);
     asked->callback([pinged, &status] { status = ping(*pinged); });

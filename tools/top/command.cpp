@@ -155,8 +155,11 @@ int run_stat(const TopOptions& options) {
 
 std::shared_ptr<TopOptions> add_target(CLI::App& command, const char* interval) {
     const auto options = std::make_shared<TopOptions>();
-    command.add_option("-i,--instance", options->instance, "The daemon's `instance`")->capture_default_str();
-    command.add_option("--shm-dir", options->directory, "The daemon's `shm.dir`")->capture_default_str();
+    command.add_option("-i,--instance", options->instance, "Name of the daemon (its key `instance`)")
+        ->capture_default_str();
+    command
+        .add_option("--shm-dir", options->directory, "Directory of the daemon's segments (its key `shm.dir`)")
+        ->capture_default_str();
     command.add_option("--interval", options->interval, interval)
         ->check(command_line::number_between(0.1, 3600.0))
         ->capture_default_str();
@@ -186,8 +189,8 @@ void add_top_command(CLI::App& app, int& status) {
         ->check(command_line::number_between(0.0, 1e6))
         ->capture_default_str();
     command->add_flag("--once", options->once,
-                      "Print one frame of one interval; the default if the output is no terminal");
-    command->add_flag("--json", options->json, "One JSON object for each frame");
+                      "Print one frame of one interval; the default if the output is not a terminal");
+    command->add_flag("--json", options->json, "Print one JSON object for each frame");
     command->footer(R"(Examples:
   croupier top
       q quits, ? explains the columns

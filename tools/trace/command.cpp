@@ -206,8 +206,12 @@ int run_trace(const TraceOptions& options) {
 void add_trace_command(CLI::App& app, int& status) {
     auto* command = app.add_subcommand("trace", "Record steps and columns for a trace viewer");
     const auto options = std::make_shared<TraceOptions>();
-    command->add_option("-i,--instance", options->instance, "The daemon's `instance`")->capture_default_str();
-    command->add_option("--shm-dir", options->directory, "The daemon's `shm.dir`")->capture_default_str();
+    command->add_option("-i,--instance", options->instance, "Name of the daemon (its key `instance`)")
+        ->capture_default_str();
+    command
+        ->add_option("--shm-dir", options->directory,
+                     "Directory of the daemon's segments (its key `shm.dir`)")
+        ->capture_default_str();
     auto* seconds = command->add_option("--seconds", options->seconds, "How long to record")
                         ->check(command_line::number_between(0.01, 600.0))
                         ->capture_default_str();
