@@ -5,10 +5,10 @@
 #include <optional>
 #include <span>
 
+#include "proto/dtype.h"
 #include "proto/race.h"
 #include "proto/racers.h"
 #include "proto/row_spread.h"
-#include "proto/sampling.h"
 
 namespace croupier::sampler {
 
