@@ -5,7 +5,7 @@
 #include <type_traits>
 
 #include "proto/lean_part.h"
-#include "proto/sampling_fields.h"
+#include "proto/sampling.h"
 
 namespace croupier::client {
 namespace {

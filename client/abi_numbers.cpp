@@ -1,5 +1,7 @@
 // The numbers of the C ABI are those of proto/ and shm/.
 #include "croupier/client.h"
+#include "proto/decision.h"
+#include "proto/dtype.h"
 #include "proto/geometry.h"
 #include "proto/sampling.h"
 #include "shm/error.h"

@@ -6,7 +6,6 @@
 #include "client/decision_text.h"
 #include "client/known_structs.h"
 #include "croupier/client.h"
-#include "proto/sampling.h"
 #include "shm/build_note.h"
 #include "shm/c_abi.h"
 #include "shm/caller_struct.h"

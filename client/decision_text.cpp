@@ -3,7 +3,7 @@
 #include <array>
 #include <cstddef>
 
-#include "proto/sampling.h"
+#include "proto/decision.h"
 
 namespace croupier::client {
 namespace {

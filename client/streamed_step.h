@@ -6,7 +6,7 @@
 #include <optional>
 #include <vector>
 
-#include "proto/sampling.h"
+#include "proto/decision.h"
 #include "proto/wire.h"
 #include "shm/error.h"
 

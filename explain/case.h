@@ -11,6 +11,8 @@
 #include "explain/params.h"
 #include "explain/row.h"
 #include "explain/row_files.h"
+#include "proto/decision.h"
+#include "proto/dtype.h"
 #include "proto/sampling.h"
 #include "sampler/request.h"
 

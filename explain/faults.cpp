@@ -4,8 +4,9 @@
 #include <cmath>
 #include <span>
 
+#include "proto/decision.h"
 #include "proto/param_ranges.h"
-#include "proto/sampling_names.h"
+#include "proto/sampling.h"
 
 namespace croupier::explain {
 namespace {

@@ -3,8 +3,7 @@
 #include <algorithm>
 #include <charconv>
 
-#include "proto/sampling_fields.h"
-#include "proto/sampling_names.h"
+#include "proto/sampling.h"
 
 namespace croupier::explain {
 namespace {

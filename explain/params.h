@@ -24,7 +24,7 @@ const std::vector<std::string>& step_names();
 const std::vector<std::string>& rng_names();
 const std::vector<std::string>& logprob_mode_names();
 
-// Checks types and sizes; the sampler checks ranges (proto/sampling_fields.h).
+// Checks types and sizes; the sampler checks ranges (proto/sampling.h).
 Params read_params(const Json& object);
 
 }  // namespace croupier::explain

@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "proto/sampling.h"
+#include "proto/dtype.h"
 #include "sampler/row_view.h"
 
 namespace croupier::explain {

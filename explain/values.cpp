@@ -5,7 +5,7 @@
 #include <iterator>
 #include <utility>
 
-#include "proto/sampling.h"
+#include "proto/decision.h"
 
 namespace croupier::explain {
 

@@ -1,6 +1,6 @@
 #include "gpu_writer/answer_kernel.h"
 #include "gpu_writer/device_words.cuh"
-#include "gpu_writer/lean_slice.cuh"
+#include "gpu_writer/lean_rows.cuh"
 
 namespace croupier::gpu_writer {
 namespace {

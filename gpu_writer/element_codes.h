@@ -4,7 +4,7 @@
 #include <bit>
 #include <cstdint>
 
-#include "proto/sampling.h"
+#include "proto/dtype.h"
 
 namespace croupier::gpu_writer {
 

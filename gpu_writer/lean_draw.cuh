@@ -2,7 +2,6 @@
 // first, and then those that may hold a better token than they did.
 #pragma once
 
-#include "gpu_writer/lean_masks.cuh"
 #include "gpu_writer/lean_ranks.cuh"
 #include "gpu_writer/lean_rows.cuh"
 

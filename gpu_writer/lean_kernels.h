@@ -9,8 +9,8 @@
 #include <span>
 
 #include "gpu_writer/lean_wants.h"
+#include "proto/dtype.h"
 #include "proto/lean_part.h"
-#include "proto/sampling.h"
 
 namespace croupier::gpu_writer {
 

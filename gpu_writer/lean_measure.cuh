@@ -11,7 +11,6 @@
 #include "gpu_writer/element_codes.h"
 #include "gpu_writer/lanes.cuh"
 #include "gpu_writer/lean_kernels.h"
-#include "gpu_writer/lean_masks.cuh"
 #include "gpu_writer/lean_ranks.cuh"
 #include "gpu_writer/lean_rows.cuh"
 #include "proto/lean_order.h"

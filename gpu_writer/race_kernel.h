@@ -6,8 +6,8 @@
 
 #include <cstdint>
 
+#include "proto/dtype.h"
 #include "proto/race.h"
-#include "proto/sampling.h"
 
 namespace croupier::gpu_writer {
 

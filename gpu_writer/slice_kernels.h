@@ -6,7 +6,7 @@
 #include <cstdint>
 
 #include "gpu_writer/launch_record.h"
-#include "proto/sampling.h"
+#include "proto/dtype.h"
 
 namespace croupier::gpu_writer {
 

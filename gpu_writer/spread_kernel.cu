@@ -4,7 +4,6 @@
 #include "gpu_writer/device_only.cuh"
 #include "gpu_writer/device_words.cuh"
 #include "gpu_writer/lanes.cuh"
-#include "gpu_writer/lean_masks.cuh"
 #include "gpu_writer/lean_replay.h"
 #include "gpu_writer/lean_rows.cuh"
 

@@ -5,8 +5,8 @@
 #include <span>
 
 #include "gpu_writer/element_codes.h"
+#include "proto/dtype.h"
 #include "proto/geometry.h"
-#include "proto/sampling.h"
 
 namespace croupier::gpu_writer {
 

@@ -1,7 +1,7 @@
 #include <algorithm>
 
 #include "gpu_writer/lean_replay.h"
-#include "gpu_writer/lean_slice.cuh"
+#include "gpu_writer/lean_rows.cuh"
 
 namespace croupier::gpu_writer {
 namespace {

@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "proto/decision.h"
+#include "proto/dtype.h"
 #include "proto/sampling.h"
 
 namespace croupier::proto {

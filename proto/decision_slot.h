@@ -4,7 +4,7 @@
 #include <atomic>
 #include <cstdint>
 
-#include "proto/sampling.h"
+#include "proto/decision.h"
 
 namespace croupier::proto {
 

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 
+#include "proto/decision.h"
 #include "proto/lean_part.h"
 #include "proto/logits_slot.h"
+#include "proto/sampling.h"
 
 namespace croupier::proto {
 namespace {

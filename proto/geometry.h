@@ -7,7 +7,7 @@
 #include <optional>
 #include <string>
 
-#include "proto/sampling.h"
+#include "proto/dtype.h"
 
 namespace croupier::proto {
 

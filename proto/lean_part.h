@@ -91,6 +91,14 @@ struct LeanLayout {
     std::size_t elements_stride = 0;
     std::size_t bytes = 0;
 
+    // Whether the head says that they are there, and they have room, whatever it says.
+    constexpr bool has_block_weights(SentFlags flags, std::size_t of_rank) const {
+        return flags.has(Sent::weighed_blocks) && block_weights_bytes(of_rank) <= elements_stride;
+    }
+    constexpr bool has_racers(SentFlags flags, std::size_t of_rank) const {
+        return flags.has(Sent::race_best) && racers_before_end(flags, of_rank) <= elements_stride;
+    }
+
     // With weighed_blocks, of a rank of so many blocks.
     constexpr std::size_t block_weights(std::uint32_t column, std::size_t of_rank) const {
         return elements + (column + 1) * elements_stride - block_weights_bytes(of_rank);

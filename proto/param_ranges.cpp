@@ -3,7 +3,7 @@
 #include <cmath>
 #include <sstream>
 
-#include "proto/sampling_fields.h"
+#include "proto/sampling.h"
 
 namespace croupier::proto {
 namespace {

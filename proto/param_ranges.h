@@ -1,4 +1,4 @@
-// Whether parameters are in their ranges (proto/sampling_fields.h): the client refuses by it, and the sampler
+// Whether parameters are in their ranges (proto/sampling.h): the client refuses by it, and the sampler
 // checks by it what another process wrote.
 #pragma once
 

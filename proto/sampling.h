@@ -1,20 +1,17 @@
-// What a request asks of a decision and what a decision answers: plain types, shared by every folder.
+// What a request asks of a decision: the parameters, their one table, and the steps. From the table come the
+// range checks and what they say (proto/param_ranges.cpp), the copies from and to the C ABI
+// (client/abi_fields.cpp), the keys of a request to `croupier decide` (explain/params.cpp), croupier.Params
+// (python/extension/params.cpp), docs/parameters.md, and what the fuzzer tries. What a request has beside
+// them (its order of steps, lists of ids, biases) is in no table.
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <type_traits>
 
 namespace croupier::proto {
-
-enum class Dtype : std::uint32_t { bf16 = 0, fp16 = 1, fp32 = 2 };
-constexpr const char* name_of(Dtype dtype) {
-    return dtype == Dtype::bf16 ? "bf16" : dtype == Dtype::fp16 ? "fp16" : "fp32";
-}
-
-constexpr std::uint32_t element_bytes(Dtype dtype) {
-    return dtype == Dtype::fp32 ? 4U : 2U;
-}
 
 constexpr std::uint32_t kIgnoreEos = 1U << 0U;
 // The decision's log-prob is NaN: it costs a pass over the row that a request without log-probs need not pay.
@@ -24,6 +21,15 @@ constexpr std::uint32_t kStopsOnlyBan = 1U << 2U;
 // The drawn token's rank is the number of tokens at or above it, itself among them, as vLLM counts.
 constexpr std::uint32_t kRankCountsTies = 1U << 3U;
 constexpr std::uint32_t kAllFlags = kIgnoreEos | kNoLogprob | kStopsOnlyBan | kRankCountsTies;
+
+struct FlagName {
+    std::uint32_t flag;
+    const char* name;
+};
+// As `croupier decide` has them among its parameters; of kNoLogprob it has the lack of `logprobs`.
+inline constexpr std::array kParameterFlagNames = {FlagName{kIgnoreEos, "ignore_eos"},
+                                                   FlagName{kStopsOnlyBan, "stops_only_ban"},
+                                                   FlagName{kRankCountsTies, "rank_counts_ties"}};
 
 // The steps that a request may put in an order of its own; the others have a fixed place.
 enum class Step : std::uint8_t {
@@ -50,14 +56,18 @@ constexpr std::uint32_t kMaxSessionLogprobs = 64;  // of a session, whose segmen
 constexpr std::uint32_t kMaxSupport = 1U << 16U;   // of a request, and of a session, likewise
 
 enum class Rng : std::uint8_t { race = 0, shvs, sglang, vllm, count_ };
+inline constexpr std::array kRngNames = {"race", "shvs", "sglang", "vllm"};
+static_assert(kRngNames.size() == static_cast<std::size_t>(Rng::count_));
 
 // The children of one request share its seed and differ in this: it has a word of the random counter to
 // itself.
 constexpr std::uint32_t kMostChildren = 1024;
 
 enum class LogprobMode : std::uint8_t { raw = 0, processed, count_ };
+inline constexpr std::array kLogprobModeNames = {"raw", "processed"};
+static_assert(kLogprobModeNames.size() == static_cast<std::size_t>(LogprobMode::count_));
 
-// Names and meanings are those of docs/semantics.md; each has a line in proto/sampling_fields.h.
+// Names and meanings are those of docs/semantics.md; each has a line in the table below.
 struct SamplingParams {
     std::uint64_t seed = 0;
     double temperature = 1.0;
@@ -97,35 +107,7 @@ struct SamplingParams {
     std::uint32_t reserved_too = 0;
 };
 static_assert(sizeof(SamplingParams) == 216 && std::is_trivially_copyable_v<SamplingParams>,
-              "SamplingParams crosses processes: a new field stands at its end, and bumps kSegmentMinor");
-
-// What mirostat and adaptive-p carry from one decision of a sequence to the next. It cannot be computed from
-// the token log: it depends on rows that are gone.
-struct Feedback {
-    double level = 0.0;   // mirostat: mu; adaptive-p: the weighted sum of probabilities drawn
-    double weight = 0.0;  // 0: nothing decided yet; mirostat: 1; adaptive-p: the sum of the weights
-};
-static_assert(sizeof(Feedback) == 16);
-
-struct RankedLogprob {
-    std::int32_t token;
-    float logprob;
-    std::uint32_t rank;  // 1 + the number of tokens strictly above
-};
-static_assert(sizeof(RankedLogprob) == 12);
-
-// What a column's token was drawn from stands behind how many they are.
-struct SupportHead {
-    std::uint32_t count;
-    std::uint32_t total;  // with those that are not answered
-    std::uint64_t reserved;
-};
-struct Survivor {
-    std::int32_t token;
-    std::uint32_t reserved;
-    double probability;
-};
-static_assert(sizeof(SupportHead) == 16 && sizeof(Survivor) == 16);
+              "SamplingParams crosses processes: a new field stands at its end, and 0 switches it off");
 
 struct TokenBias {
     std::int32_t token;
@@ -134,44 +116,217 @@ struct TokenBias {
 static_assert(sizeof(TokenBias) == 8);
 constexpr std::uint32_t kMaxBias = 4096;  // of a request
 
-// Why a column has no token. Zero is success, so that a zeroed record never reads as a failure.
-enum class DecisionError : std::uint16_t {
-    none = 0,
-    nan_logit,        // a NaN among the row's logits
-    infinite_logit,   // +inf among the row's logits
-    no_token_left,    // every token is masked, banned or -inf
-    bad_parameter,    // a parameter outside its range
-    bad_token,        // an id outside the vocabulary in the history, biases, stops or the draw
-    bad_sequence,     // the column names a slot or uid that is not a live sequence
-    bad_position,     // the column's position does not follow the sequence's log
-    bad_mask,         // the column names a mask row that the session does not have
-    sequence_full,    // the log has no room for another token
-    bad_record,       // the step's schedule record itself is malformed
-    sampler_crashed,  // samplers died or stalled repeatedly while they decided this column
-    given_up,         // its logits did not come: the step was given up before the column was decided
-    voided,           // the sequence ended, was truncated or finished while this column was in flight
-    no_memory,        // the host's shared memory has no room for the sequence's next token
-    count_
+// Of numbers: an end belongs to it or not, and may be infinite.
+struct Interval {
+    double low;
+    double high;
+    bool has_low = true;
+    bool has_high = true;
+
+    // Written so that NaN, which compares false, is in none.
+    constexpr bool has(double value) const {
+        return (has_low ? value >= low : value > low) && (has_high ? value <= high : value < high);
+    }
 };
 
-enum DecisionFlags : std::uint16_t {
-    kStoppedByEos = 1U << 0U,
-    kStoppedByToken = 1U << 1U,
-    kStoppedByLength = 1U << 2U,  // max_tokens, or the session's longest sequence
-    kGreedy = 1U << 3U,
-    kTruncated = 1U << 4U,
-    kSupportCut = 1U << 5U,  // never of a decision in a ring or a message: the libraries say it
-};
-constexpr std::uint16_t kStoppedMask = kStoppedByEos | kStoppedByToken | kStoppedByLength;
+template <typename T>
+struct SamplingField {
+    const char* name;  // in SamplingParams, in croupier_params and in what a fault says
+    T SamplingParams::*member;
+    const char* key;  // in a request to `croupier decide`; null: none of its own
+    Interval allowed;
+    const char* range;  // `allowed` in words
+    Interval off;       // what switches its control off
+    const char* meaning;
 
-struct Decision {
-    std::uint64_t sequence_uid = 0;
-    std::int32_t token = -1;
-    float logprob = 0.0F;  // raw log-softmax of the drawn token; NaN with kNoLogprob
-    std::uint32_t position = 0;
-    std::uint16_t flags = 0;
-    DecisionError error = DecisionError::none;
+    constexpr double number(const SamplingParams& params) const {
+        return static_cast<double>(params.*member);
+    }
+    constexpr bool is_on(const SamplingParams& params) const { return !off.has(number(params)); }
 };
-static_assert(sizeof(Decision) == 24 && std::is_trivially_copyable_v<Decision>);
+
+namespace fields {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+constexpr Interval from_to(double low, double high) {
+    return {low, high};
+}
+constexpr Interval above_to(double low, double high) {
+    return {low, high, false};
+}
+constexpr Interval at_least(double low) {
+    return {low, kInfinity};
+}
+constexpr Interval at_most(double high) {
+    return {-kInfinity, high};
+}
+constexpr Interval above(double low) {
+    return {low, kInfinity, false};
+}
+constexpr Interval below(double high) {
+    return {-kInfinity, high, true, false};
+}
+constexpr Interval only(double value) {
+    return {value, value};
+}
+constexpr Interval never() {
+    return {kInfinity, -kInfinity};
+}
+template <typename Choice>
+constexpr Interval choice() {
+    return {0.0, static_cast<double>(Choice::count_) - 1.0};
+}
+
+// FIELD(name, key, allowed, range, off, meaning), in the order of SamplingParams.
+#define CROUPIER_SAMPLING_FIELDS(FIELD)                                                                      \
+    FIELD(seed, "seed", at_least(0), "0 to 2^64 - 1", never(), "the key of the request's random numbers")    \
+    FIELD(temperature, "temperature", from_to(0, 100), "0 to 100", never(),                                  \
+          "divides the logits; below 1e-5: greedy; from there to 0.01: counts as 0.01")                      \
+    FIELD(top_p, "top_p", above_to(0, 1), "above 0, up to 1", at_least(1),                                   \
+          "keeps the most likely tokens until their probabilities reach this sum")                           \
+    FIELD(min_p, "min_p", from_to(0, 1), "0 to 1", at_most(0),                                               \
+          "drops tokens whose probability is below this share of the largest")                               \
+    FIELD(repetition_penalty, "repetition_penalty", from_to(0.01, 100), "0.01 to 100", only(1),              \
+          "for tokens in prompt and output: divides positive logits, multiplies negative ones")              \
+    FIELD(frequency_penalty, "frequency_penalty", from_to(-2, 2), "-2 to 2", only(0),                        \
+          "is subtracted from a token's logit once for each time it occurs in the output")                   \
+    FIELD(presence_penalty, "presence_penalty", from_to(-2, 2), "-2 to 2", only(0),                          \
+          "is subtracted from the logit of a token that occurs in the output")                               \
+    FIELD(dynatemp_range, "dynatemp_range", from_to(0, 100), "0 to 100", at_most(0),                         \
+          "how far the entropy may move the temperature, down and up")                                       \
+    FIELD(dynatemp_exponent, "dynatemp_exponent", from_to(0, 100), "0 to 100", never(),                      \
+          "the power of the relative entropy by which the temperature moves")                                \
+    FIELD(top_n_sigma, "top_n_sigma", from_to(-1, 100), "-1 to 100 (0 or less is off)", at_most(0),          \
+          "drops logits more than this many standard deviations below the maximum")                          \
+    FIELD(typical_p, "typical_p", above_to(0, 1), "above 0, up to 1", at_least(1),                           \
+          "keeps the tokens with surprise nearest to the entropy, until their probabilities reach this sum") \
+    FIELD(xtc_probability, "xtc_probability", from_to(0, 1), "0 to 1", at_most(0),                           \
+          "how often XTC drops the most likely tokens")                                                      \
+    FIELD(xtc_threshold, "xtc_threshold", from_to(0, 1), "0 to 1", above(0.5),                               \
+          "XTC drops all tokens with at least this probability except the least likely of them")             \
+    FIELD(dry_multiplier, "dry_multiplier", from_to(0, 100), "0 to 100", at_most(0),                         \
+          "the penalty of a token that would extend the shortest repeat that DRY counts")                    \
+    FIELD(dry_base, "dry_base", from_to(1, 100), "1 to 100", never(),                                        \
+          "the factor by which the penalty grows with each token of the repeat")                             \
+    FIELD(mirostat_tau, "mirostat_tau", from_to(0, 100), "0 to 100", never(),                                \
+          "mirostat's target surprise, in bits")                                                             \
+    FIELD(mirostat_eta, "mirostat_eta", from_to(0, 1), "0 to 1", never(), "mirostat's learning rate")        \
+    FIELD(adaptive_target, "adaptive_target", from_to(-1, 1), "0 to 1, or -1 for off", below(0),             \
+          "adaptive-p's target probability")                                                                 \
+    FIELD(adaptive_decay, "adaptive_decay", from_to(0, 0.99), "0 to 0.99", never(),                          \
+          "the factor by which the weight of earlier draws shrinks with each draw of adaptive-p")            \
+    FIELD(top_k, "top_k", at_least(-1), "at least 1, or 0 or -1 for off", at_most(0),                        \
+          "keeps this many of the most likely tokens")                                                       \
+    FIELD(eos_token_id, "eos_token_id", at_least(-1), "a token id, or -1 for none", below(0),                \
+          "the token that ends the sequence")                                                                \
+    FIELD(min_tokens, "min_tokens", at_least(0), "at most max_tokens", at_most(0),                           \
+          "bans EOS and stop ids until the output has this many tokens")                                     \
+    FIELD(max_tokens, "max_tokens", at_least(0), "0 to 2^32 - 1", at_most(0),                                \
+          "ends the sequence when the output has this many tokens")                                          \
+    FIELD(                                                                                                   \
+        flags, nullptr, from_to(0, kAllFlags),                                                               \
+        "the sum of 1 (ignore EOS), 2 (no log-prob), 4 (EOS and stop ids only ban) and 8 (rank with ties)",  \
+        at_most(0), "options of the decision")                                                               \
+    FIELD(child, "child", from_to(0, kMostChildren - 1), "0 to 1023", never(),                               \
+          "the number of the sequence among those that share its seed")                                      \
+    FIELD(penalty_last_n, "penalty_last_n", at_least(-1), "at least 0, or -1 for all", only(0),              \
+          "how many of the last tokens the three penalties look at")                                         \
+    FIELD(dry_penalty_last_n, "dry_penalty_last_n", at_least(-1), "at least 0, or -1 for all", only(0),      \
+          "how many of the last tokens DRY searches for repeats")                                            \
+    FIELD(dry_allowed_length, "dry_allowed_length", at_least(1), "at least 1", never(),                      \
+          "the shortest repeat that DRY counts")                                                             \
+    FIELD(logprobs, nullptr, from_to(0, kMaxLogprobs), "0 to 1024", at_most(0),                              \
+          "returns the log-probs of this many of the most likely tokens")                                    \
+    FIELD(mirostat, "mirostat", from_to(0, 2), "0, 1 or 2", at_most(0),                                      \
+          "draws with this version of mirostat")                                                             \
+    FIELD(rng, "rng", choice<Rng>(), "race, shvs, sglang or vllm (0 to 3)", never(), "how a token is drawn") \
+    FIELD(logprob_mode, "logprobs_mode", choice<LogprobMode>(), "raw or processed (0 or 1)", never(),        \
+          "log-probs of the row, or of the distribution that the token was drawn from")                      \
+    FIELD(support, nullptr, from_to(0, kMaxSupport), "0 to 65536", at_most(0),                               \
+          "answers this many of the tokens left to draw from with their probabilities, most likely first")
+
+// fields::temperature, and so on.
+#define CROUPIER_FIELD(name, key, allowed, range, off, meaning)                 \
+    inline constexpr auto name = SamplingField<decltype(SamplingParams::name)>{ \
+        #name, &SamplingParams::name, key, allowed, range, off, meaning};
+CROUPIER_SAMPLING_FIELDS(CROUPIER_FIELD)
+#undef CROUPIER_FIELD
+
+}  // namespace fields
+
+// The fields differ in their types: `visit` takes const auto&.
+template <typename Visit>
+constexpr void for_each_sampling_field(const Visit& visit) {
+#define CROUPIER_VISIT(name, ...) visit(fields::name);
+    CROUPIER_SAMPLING_FIELDS(CROUPIER_VISIT)
+#undef CROUPIER_VISIT
+}
+
+// Of SamplingParams, or of another struct that has the same names.
+template <typename Params>
+constexpr std::size_t bytes_of_sampling_fields() {
+    std::size_t bytes = 0;
+#define CROUPIER_ADD(name, ...) bytes += sizeof(Params::name);
+    CROUPIER_SAMPLING_FIELDS(CROUPIER_ADD)
+#undef CROUPIER_ADD
+    return bytes;
+}
+static_assert(bytes_of_sampling_fields<SamplingParams>() + sizeof(SamplingParams::reserved) +
+                      sizeof(SamplingParams::reserved_too) + sizeof(SamplingParams::order) ==
+                  sizeof(SamplingParams),
+              "the table lacks a field of SamplingParams");
+
+struct StepFacts {
+    enum class Kind : std::uint8_t { none, changes_logits, sets_temperature, filters };
+
+    const char* name;
+    Kind kind;
+    // Whether the step's parameters have values that do anything, wherever the step stands in the order.
+    bool (*is_switched_on)(const SamplingParams& params);
+};
+
+// The table of the steps, in the order of Step.
+inline constexpr std::array kSteps = {
+    StepFacts{"", StepFacts::Kind::none, [](const SamplingParams&) { return false; }},
+    StepFacts{"penalties", StepFacts::Kind::changes_logits,
+              [](const SamplingParams& params) {
+                  return fields::penalty_last_n.is_on(params) &&
+                         (fields::repetition_penalty.is_on(params) ||
+                          fields::frequency_penalty.is_on(params) || fields::presence_penalty.is_on(params));
+              }},
+    StepFacts{"dry", StepFacts::Kind::changes_logits,
+              [](const SamplingParams& params) {
+                  return fields::dry_multiplier.is_on(params) && fields::dry_penalty_last_n.is_on(params);
+              }},
+    StepFacts{"top_n_sigma", StepFacts::Kind::filters,
+              [](const SamplingParams& params) { return fields::top_n_sigma.is_on(params); }},
+    StepFacts{"temperature", StepFacts::Kind::sets_temperature, [](const SamplingParams&) { return true; }},
+    StepFacts{"min_p", StepFacts::Kind::filters,
+              [](const SamplingParams& params) { return fields::min_p.is_on(params); }},
+    StepFacts{"top_k", StepFacts::Kind::filters,
+              [](const SamplingParams& params) { return fields::top_k.is_on(params); }},
+    StepFacts{"top_p", StepFacts::Kind::filters,
+              [](const SamplingParams& params) { return fields::top_p.is_on(params); }},
+    StepFacts{"typical_p", StepFacts::Kind::filters,
+              [](const SamplingParams& params) { return fields::typical_p.is_on(params); }},
+    StepFacts{"xtc", StepFacts::Kind::filters,
+              [](const SamplingParams& params) {
+                  return fields::xtc_probability.is_on(params) && fields::xtc_threshold.is_on(params);
+              }},
+};
+static_assert(kSteps.size() == static_cast<std::size_t>(Step::count_));
+
+// A number that is no step, which a broken segment may have, counts as `end`.
+constexpr const StepFacts& facts_of(Step step) {
+    return kSteps[step < Step::count_ ? static_cast<std::size_t>(step) : 0];
+}
+
+// Without the end of an order, which has no name.
+inline constexpr auto kStepNames = [] {
+    std::array<const char*, kSteps.size() - 1> names{};
+    for (std::size_t i = 0; i < names.size(); ++i) names[i] = kSteps[i + 1].name;
+    return names;
+}();
 
 }  // namespace croupier::proto

@@ -16,10 +16,11 @@ constexpr std::uint64_t kSegmentMagic = 0x3130474553505243ULL;  // "CRPSEG01"
 // The major version: builds of another one refuse the segment. It grows with a change that the minor one
 // cannot tell.
 constexpr std::uint32_t kSegmentVersion = 14;
-// Grows when a struct of ElementBytes gets a field at its end, when reserved bytes of the others get a
-// meaning, and when the layout gets a region: always so that zero means "off", and that what was there keeps
-// its place. Reserved bytes within those of ElementBytes stay 0: only what lies behind what a build knows of
-// is refused by it. Builds of different minor versions serve each other.
+// Grows with the first change since a release that gives a struct of ElementBytes a field at its end,
+// reserved bytes of the others a meaning, or the layout a region (docs/releasing.md): always so that zero
+// means "off", and that what was there keeps its place. Reserved bytes within those of ElementBytes stay 0:
+// only what lies behind what a build knows of is refused by it. Builds of different minor versions serve each
+// other.
 constexpr std::uint32_t kSegmentMinor = 0;
 constexpr std::uint32_t kHeaderBytes = 8192;
 

@@ -6,7 +6,9 @@
 #include <optional>
 #include <string>
 
+#include "proto/decision.h"
 #include "proto/geometry.h"
+#include "proto/sampling.h"
 #include "proto/schedule_slot.h"
 
 namespace croupier::proto {

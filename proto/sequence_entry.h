@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "proto/decision.h"
 #include "proto/geometry.h"
 #include "proto/sampling.h"
 

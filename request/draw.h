@@ -5,7 +5,6 @@
 
 #include "proto/philox.h"
 #include "proto/sampling.h"
-#include "proto/sampling_fields.h"
 #include "request/steps.h"
 
 namespace croupier::request {

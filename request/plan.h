@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "proto/dtype.h"
 #include "proto/race.h"
 #include "proto/sampling.h"
 #include "request/draw.h"

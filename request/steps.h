@@ -6,7 +6,6 @@
 #include <cstdint>
 
 #include "proto/sampling.h"
-#include "proto/sampling_fields.h"
 
 namespace croupier::request {
 
@@ -17,32 +16,7 @@ using proto::Step;
 
 // Whether the step's parameters have values that do anything, wherever the step stands in the order.
 constexpr bool is_switched_on(const SamplingParams& params, Step step) {
-    switch (step) {
-        case Step::penalties:
-            return fields::penalty_last_n.is_on(params) &&
-                   (fields::repetition_penalty.is_on(params) || fields::frequency_penalty.is_on(params) ||
-                    fields::presence_penalty.is_on(params));
-        case Step::dry:
-            return fields::dry_multiplier.is_on(params) && fields::dry_penalty_last_n.is_on(params);
-        case Step::top_n_sigma:
-            return fields::top_n_sigma.is_on(params);
-        case Step::temperature:
-            return true;
-        case Step::min_p:
-            return fields::min_p.is_on(params);
-        case Step::top_k:
-            return fields::top_k.is_on(params);
-        case Step::top_p:
-            return fields::top_p.is_on(params);
-        case Step::typical_p:
-            return fields::typical_p.is_on(params);
-        case Step::xtc:
-            return fields::xtc_probability.is_on(params) && fields::xtc_threshold.is_on(params);
-        case Step::end:
-        case Step::count_:
-            break;
-    }
-    return false;
+    return proto::facts_of(step).is_switched_on(params);
 }
 
 // Below it the weights of all but the maximum vanish anyway.
@@ -68,11 +42,11 @@ constexpr const proto::StepOrder& order_of(const SamplingParams& params) {
 
 // Whether the step removes tokens.
 constexpr bool is_filter(Step step) {
-    return step != Step::end && step != Step::penalties && step != Step::dry && step != Step::temperature;
+    return proto::facts_of(step).kind == proto::StepFacts::Kind::filters;
 }
 
 constexpr bool changes_logits(Step step) {
-    return step == Step::penalties || step == Step::dry;
+    return proto::facts_of(step).kind == proto::StepFacts::Kind::changes_logits;
 }
 
 // Whether the step is in the order and its values switch it on. A greedy request takes no steps but

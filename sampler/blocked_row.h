@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <span>
 
-#include "proto/sampling.h"
+#include "proto/dtype.h"
 #include "sampler/row_view.h"
 #include "sampler/workspace.h"
 

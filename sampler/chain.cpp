@@ -70,13 +70,8 @@ void Chain::apply(Survivors& survivors, const Adjustments& done, Step applied) {
         if (!is_filter(step) || !takes_step(params_, step)) continue;
         if (step == applied) continue;
         survivors.weigh(1.0 / temperature_);
-        if (step == Step::top_n_sigma) survivors.keep_n_sigma(params_.top_n_sigma);
-        if (step == Step::min_p) survivors.keep_min_p(params_.min_p);
-        if (step == Step::top_k) survivors.keep_top_k(static_cast<std::uint32_t>(params_.top_k));
-        if (step == Step::top_p) survivors.keep_top_p(params_.top_p);
-        if (step == Step::typical_p) survivors.keep_typical(params_.typical_p);
-        if (step == Step::xtc && request::xtc_acts(params_, random_position(request_)))
-            survivors.drop_top(params_.xtc_threshold);
+        if (step == Step::xtc && !request::xtc_acts(params_, random_position(request_))) continue;
+        survivors.filter(step, params_);
     }
     survivors.weigh(1.0 / temperature_);
 }

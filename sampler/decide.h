@@ -1,7 +1,7 @@
 // The decision: a pure function of the row, the parameters, the history and the randoms.
 #pragma once
 
-#include "proto/sampling.h"
+#include "proto/decision.h"
 #include "sampler/request.h"
 #include "sampler/row_view.h"
 #include "sampler/sequence_state.h"

@@ -6,6 +6,7 @@
 #include <optional>
 #include <span>
 
+#include "proto/decision.h"
 #include "proto/sampling.h"
 #include "sampler/adjuster.h"
 #include "sampler/blocked_row.h"

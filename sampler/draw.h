@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <span>
 
+#include "proto/decision.h"
 #include "proto/sampling.h"
 #include "sampler/request.h"
 #include "sampler/survivors.h"

@@ -27,7 +27,7 @@ std::uint32_t block_after(std::uint32_t id) {
 const std::array<float, 256> kLeastWeights = [] {
     std::array<float, 256> weights{};
     for (std::size_t code = 0; code < weights.size(); ++code) {
-        const double weight = std::exp2(static_cast<double>(code) / kWeightSteps);
+        const double weight = std::exp2(static_cast<double>(code) / proto::kWeightSteps);
         weights[code] = code == 0 ? 1.0F : std::nextafter(static_cast<float>(weight), 0.0F);
     }
     return weights;
@@ -303,6 +303,37 @@ float LeanBlocks::there_from() const {
     constexpr float kInfinity = std::numeric_limits<float>::infinity();
     const float most = largest_without(block_max, there);
     return most == -kInfinity ? most : std::nextafter(most, kInfinity);
+}
+
+LeanColumn lean_column_of(const proto::LeanHead& head, const std::byte* part, const proto::LeanLayout& layout,
+                          std::uint32_t blocks, std::uint32_t column) noexcept {
+    LeanColumn lean;
+    lean.maxima = part + layout.maxima + column * layout.maxima_stride;
+    lean.masked = head.flags.has(proto::Sent::under_mask);
+    lean.holds_nothing = head.flags.has(proto::Sent::nothing);
+    lean.blocks =
+        reinterpret_cast<const std::uint16_t*>(part + layout.blocks + column * layout.blocks_stride);
+    lean.elements = part + layout.elements + column * layout.elements_stride;
+    lean.sent = head.sent;
+    lean.weight = head.weight;
+    lean.weight_at_scale = head.weight_at_scale;
+    lean.scale = head.scale;
+    if (layout.has_block_weights(head.flags, blocks)) {
+        const std::byte* weights = part + layout.block_weights(column, blocks);
+        lean.block_weights = reinterpret_cast<const std::uint8_t*>(weights);
+    }
+    if (head.flags.has(proto::Sent::row_spread)) {
+        // A copy, as the head is.
+        lean.spread = reinterpret_cast<const proto::LeanSpread*>(part + layout.spread(column))->of;
+    }
+    if (head.flags.has_any(proto::Sent::draw_alone | proto::Sent::draw_beside)) lean.draw = head.draw;
+    const bool knows_rival = head.flags.has(proto::Sent::draw_beside);
+    if (lean.draw && !knows_rival) lean.draw->rival = std::numeric_limits<float>::infinity();
+    if (lean.draw && layout.has_racers(head.flags, blocks)) {
+        const std::byte* racers = part + layout.racers(column, head.flags, blocks);
+        lean.racers = *reinterpret_cast<const proto::Racers*>(racers);
+    }
+    return lean;
 }
 
 BlockedRow lay_lean(const RowView& view, Workspace& workspace) noexcept {

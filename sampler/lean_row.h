@@ -1,6 +1,10 @@
 // A partial row: its blocks' largest entries, some blocks, and sums.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
+
+#include "proto/lean_part.h"
 #include "sampler/blocked_row.h"
 #include "sampler/row_view.h"
 #include "sampler/workspace.h"
@@ -11,6 +15,11 @@ namespace croupier::sampler {
 inline bool is_lean(const RowView& view) {
     return !view.slices.empty() && view.slices.front().lean != nullptr;
 }
+
+// What the bytes of a rank of so many blocks hold of a column, as its head says. They may be another
+// process's: `head` is the caller's copy. Blocks that were asked for are the caller's to add.
+LeanColumn lean_column_of(const proto::LeanHead& head, const std::byte* part, const proto::LeanLayout& layout,
+                          std::uint32_t blocks, std::uint32_t column) noexcept;
 
 // lay_in_blocks() for a lean view. The workspace then knows what the row weighs, as far as the writers say.
 BlockedRow lay_lean(const RowView& view, Workspace& workspace) noexcept;

@@ -1,6 +1,7 @@
 // Makes the plan of a sampler's request (request/plan.h).
 #pragma once
 
+#include "proto/dtype.h"
 #include "proto/sampling.h"
 #include "request/plan.h"
 #include "sampler/request.h"

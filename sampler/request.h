@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <span>
 
+#include "proto/decision.h"
 #include "proto/race.h"
 #include "proto/sampling.h"
 

@@ -1,6 +1,7 @@
 // Checks a request before any of it is used.
 #pragma once
 
+#include "proto/decision.h"
 #include "proto/sampling.h"
 #include "sampler/request.h"
 #include "sampler/row_view.h"

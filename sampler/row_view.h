@@ -5,10 +5,10 @@
 #include <optional>
 #include <span>
 
+#include "proto/dtype.h"
 #include "proto/race.h"
 #include "proto/racers.h"
 #include "proto/row_spread.h"
-#include "proto/sampling.h"
 
 namespace croupier::sampler {
 
@@ -20,9 +20,6 @@ struct TileSummaries {
     const float* maxima = nullptr;  // null: there are none
     std::uint32_t stride = 0;       // at least as many as there are tiles
 };
-
-// Of a byte that says what a block weighs: so many are a power of two (proto::kWeightSteps).
-constexpr std::uint32_t kWeightSteps = 40;
 
 // What a slice's writer sent of the view's one column, where it keeps the row itself. Blocks are counted from
 // the slice's first one, in the order of their ids. The maxima are believed as a row is.

@@ -7,6 +7,9 @@
 #include "sampler/formulas.h"
 
 namespace croupier::sampler {
+
+using proto::Step;
+
 namespace {
 
 // How many of a class's members have a mass before them that `holds`, which it stops to do as masses grow.
@@ -103,6 +106,29 @@ std::span<const ValueClass> Survivors::values() {
         return ValueClass{each.value, each.size};
     });
     return values;
+}
+
+void Survivors::filter(Step step, const proto::SamplingParams& params) {
+    switch (step) {
+        case Step::top_n_sigma:
+            return keep_n_sigma(params.top_n_sigma);
+        case Step::min_p:
+            return keep_min_p(params.min_p);
+        case Step::top_k:
+            return keep_top_k(static_cast<std::uint32_t>(params.top_k));
+        case Step::top_p:
+            return keep_top_p(params.top_p);
+        case Step::typical_p:
+            return keep_typical(params.typical_p);
+        case Step::xtc:
+            return drop_top(params.xtc_threshold);
+        case Step::penalties:
+        case Step::dry:
+        case Step::temperature:
+        case Step::end:
+        case Step::count_:
+            break;
+    }
 }
 
 void Survivors::keep_n_sigma(double n) {

@@ -33,15 +33,12 @@ class Survivors {
     Mass total() const;
     std::span<const EqualClass> classes() const { return workspace_->classes.subspan(first_, count_); }
 
-    void keep_n_sigma(double n);
-    void keep_min_p(double min_p);
+    // By one filter of the order, at the scale that was weighed last.
+    void filter(proto::Step step, const proto::SamplingParams& params);
     void keep_top_k(std::uint32_t k);
-    void keep_top_p(double top_p);
-    // The same where these are the best of a row that weighs between `least` and `most` times the best;
+    // A top-p where these are the best of a row that weighs between `least` and `most` times the best;
     // false: which are kept is left open.
     [[nodiscard]] bool keep_top_p_of_row(double top_p, double least, double most);
-    void keep_typical(double typical_p);
-    void drop_top(double threshold);         // XTC
     void keep_surprise_up_to(double limit);  // mirostat v2
     // As keep_top_p_of_row().
     [[nodiscard]] bool keep_surprise_of_row(double limit, double least, double most);
@@ -55,6 +52,12 @@ class Survivors {
 
   private:
     explicit Survivors(Workspace& workspace) : workspace_(&workspace) {}
+
+    void keep_n_sigma(double n);
+    void keep_min_p(double min_p);
+    void keep_top_p(double top_p);
+    void keep_typical(double typical_p);
+    void drop_top(double threshold);  // XTC
 
     std::span<EqualClass> kept() { return workspace_->classes.subspan(first_, count_); }
     std::span<const ValueClass> values();

@@ -12,7 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "proto/sampling.h"
+#include "proto/dtype.h"
 #include "sampler/blocked_row.h"
 
 HWY_BEFORE_NAMESPACE();

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string>
 
-#include "proto/sampling.h"
+#include "proto/dtype.h"
 #include "testing/own_daemon.h"
 
 namespace croupier::sim {

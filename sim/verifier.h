@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "proto/decision.h"
 #include "sampler/row_view.h"
 #include "sim/world.h"
 

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "proto/sampling_names.h"
+#include "proto/decision.h"
 #include "sampler/workspace.h"
 
 namespace croupier::tools {

@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "proto/lean_part.h"
+#include "sampler/lean_row.h"
 
 namespace croupier::bench {
 namespace {
@@ -53,32 +54,8 @@ const proto::LeanHead& LeanRows::head(std::uint32_t row) const {
 }
 
 sampler::RowView LeanRows::view(std::uint32_t row) {
-    const proto::LeanLayout& layout = shape_.layout;
-    const proto::LeanHead& sent = head(row);
-    lean_.masked = sent.flags.has(proto::Sent::under_mask);
-    lean_.holds_nothing = sent.flags.has(proto::Sent::nothing);
-    lean_.maxima = part_.data() + layout.maxima + row * layout.maxima_stride;
-    lean_.blocks =
-        reinterpret_cast<const std::uint16_t*>(part_.data() + layout.blocks + row * layout.blocks_stride);
-    lean_.elements = part_.data() + layout.elements + row * layout.elements_stride;
-    lean_.sent = sent.sent;
+    lean_ = sampler::lean_column_of(head(row), part_.data(), shape_.layout, shape_.slice.blocks, row);
     lean_.placed = placed_.data();
-    lean_.weight = sent.weight;
-    lean_.weight_at_scale = sent.weight_at_scale;
-    lean_.scale = sent.scale;
-    const bool weighed = sent.flags.has(proto::Sent::weighed_blocks);
-    const std::byte* weights = part_.data() + layout.block_weights(row, shape_.slice.blocks);
-    lean_.block_weights = weighed ? reinterpret_cast<const std::uint8_t*>(weights) : nullptr;
-    lean_.spread.reset();
-    if (sent.flags.has(proto::Sent::row_spread))
-        lean_.spread = reinterpret_cast<const proto::LeanSpread*>(part_.data() + layout.spread(row))->of;
-    lean_.racers.reset();
-    if (sent.flags.has(proto::Sent::race_best)) {
-        const std::size_t at = layout.racers(row, sent.flags, shape_.slice.blocks);
-        lean_.racers = *reinterpret_cast<const proto::Racers*>(part_.data() + at);
-    }
-    lean_.draw.reset();
-    if (sent.flags.has_any(proto::Sent::draw_alone | proto::Sent::draw_beside)) lean_.draw = sent.draw;
     sampler::RowView view = rows_.view(row, false);
     slice_ = view.slices.front();
     slice_.lean = &lean_;

@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "proto/dtype.h"
 #include "proto/sampling.h"
 #include "sampler/row_view.h"
 #include "sampler/workspace.h"

@@ -10,9 +10,9 @@
 #include "explain/params.h"
 #include "explain/row.h"
 #include "explain/values.h"
+#include "proto/dtype.h"
 #include "proto/geometry.h"
-#include "proto/sampling_fields.h"
-#include "proto/sampling_names.h"
+#include "proto/sampling.h"
 
 namespace croupier::daemon {
 namespace {

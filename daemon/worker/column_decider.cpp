@@ -4,7 +4,7 @@
 #include <new>
 
 #include "daemon/worker/column_request.h"
-#include "daemon/worker/sent_column.h"
+#include "daemon/worker/step_logits.h"
 #include "proto/philox.h"
 #include "sampler/params.h"
 #include "shm/column_due.h"

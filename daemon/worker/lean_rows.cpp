@@ -1,13 +1,11 @@
 #include "daemon/worker/lean_rows.h"
 
 #include <algorithm>
-#include <limits>
 
+#include "sampler/lean_row.h"
 #include "shm/block_requests.h"
 
 namespace croupier::daemon {
-
-static_assert(sampler::kWeightSteps == proto::kWeightSteps);
 
 LeanRows::LeanRows(const proto::Geometry& geometry, std::uint32_t threads)
     : lean_blocks_(geometry.lean_blocks) {
@@ -93,8 +91,9 @@ void LeanRows::prefetch(const shm::Segment& segment, const CheckedStep& step, st
         if (head.flags.has(proto::Sent::draw_alone)) continue;
         if (head.flags.has(proto::Sent::row_spread))
             fetch(part + layout.spread(column), sizeof(proto::LeanSpread));
-        if (has_racers(head, rank)) fetch(part + racers_at(head, rank, column), sizeof(proto::Racers));
-        if (weighs_blocks(head, rank))
+        if (layout.has_racers(head.flags, blocks_[rank]))
+            fetch(part + layout.racers(column, head.flags, blocks_[rank]), sizeof(proto::Racers));
+        if (layout.has_block_weights(head.flags, blocks_[rank]))
             fetch(part + layout.block_weights(column, blocks_[rank]), blocks_[rank]);
         fetch(part + layout.maxima + column * layout.maxima_stride, layout.maxima_stride);
         const std::size_t sent = std::min(head.sent, lean_blocks_);
@@ -104,47 +103,13 @@ void LeanRows::prefetch(const shm::Segment& segment, const CheckedStep& step, st
     }
 }
 
-bool LeanRows::weighs_blocks(const proto::LeanHead& head, std::uint32_t rank) const {
-    return head.flags.has(proto::Sent::weighed_blocks) &&
-           proto::block_weights_bytes(blocks_[rank]) <= layouts_[rank].elements_stride;
-}
-
-bool LeanRows::has_racers(const proto::LeanHead& head, std::uint32_t rank) const {
-    return head.flags.has(proto::Sent::race_best) &&
-           proto::racers_before_end(head.flags, blocks_[rank]) <= layouts_[rank].elements_stride;
-}
-
 sampler::LeanColumn LeanRows::column_of(const std::byte* part, std::uint32_t rank, std::uint32_t column,
                                         std::span<const std::uint64_t> placed) const {
-    const proto::LeanLayout& layout = layouts_[rank];
     // A copy: it is another process's.
-    const proto::LeanHead head = head_at(part, rank, column);
-    sampler::LeanColumn lean;
-    lean.maxima = part + layout.maxima + column * layout.maxima_stride;
-    lean.masked = head.flags.has(proto::Sent::under_mask);
-    lean.holds_nothing = head.flags.has(proto::Sent::nothing);
-    lean.blocks =
-        reinterpret_cast<const std::uint16_t*>(part + layout.blocks + column * layout.blocks_stride);
-    lean.elements = part + layout.elements + column * layout.elements_stride;
-    lean.sent = std::min(head.sent, lean_blocks_);
-    const bool whole = head.flags.has(proto::Sent::whole_row);
-    lean.placed = whole ? all_.data() : placed.data();
-    lean.weight = head.weight;
-    lean.weight_at_scale = head.weight_at_scale;
-    lean.scale = head.scale;
-    if (weighs_blocks(head, rank)) {
-        const std::byte* weights = part + layout.block_weights(column, blocks_[rank]);
-        lean.block_weights = reinterpret_cast<const std::uint8_t*>(weights);
-    }
-    if (head.flags.has(proto::Sent::row_spread)) {
-        // A copy, as the head is.
-        lean.spread = reinterpret_cast<const proto::LeanSpread*>(part + layout.spread(column))->of;
-    }
-    if (head.flags.has_any(proto::Sent::draw_alone | proto::Sent::draw_beside)) lean.draw = head.draw;
-    const bool knows_rival = head.flags.has(proto::Sent::draw_beside);
-    if (lean.draw && !knows_rival) lean.draw->rival = std::numeric_limits<float>::infinity();
-    if (lean.draw && has_racers(head, rank))
-        lean.racers = *reinterpret_cast<const proto::Racers*>(part + racers_at(head, rank, column));
+    proto::LeanHead head = head_at(part, rank, column);
+    head.sent = std::min(head.sent, lean_blocks_);
+    sampler::LeanColumn lean = sampler::lean_column_of(head, part, layouts_[rank], blocks_[rank], column);
+    lean.placed = head.flags.has(proto::Sent::whole_row) ? all_.data() : placed.data();
     return lean;
 }
 

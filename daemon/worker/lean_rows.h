@@ -47,13 +47,6 @@ class LeanRows {
     sampler::LeanColumn column_of(const std::byte* part, std::uint32_t rank, std::uint32_t column,
                                   std::span<const std::uint64_t> placed) const;
 
-    // And its bytes have room, whatever a writer says.
-    bool weighs_blocks(const proto::LeanHead& head, std::uint32_t rank) const;
-    bool has_racers(const proto::LeanHead& head, std::uint32_t rank) const;
-    std::size_t racers_at(const proto::LeanHead& head, std::uint32_t rank, std::uint32_t column) const {
-        return layouts_[rank].racers(column, head.flags, blocks_[rank]);
-    }
-
     std::uint32_t lean_blocks_;
     std::vector<proto::LeanLayout> layouts_;  // [rank]
     std::vector<std::uint32_t> blocks_;       // [rank]

@@ -10,6 +10,21 @@ namespace croupier::daemon {
 
 using proto::Stage;
 
+namespace {
+
+std::uint32_t parts_of(const shm::Segment& segment, const CheckedStep& step, std::uint32_t rank) {
+    const proto::ReadyCell& ready = segment.ready(step.slot, rank);
+    const std::uint64_t word = shm::lean_word(segment, step.step, rank).pack();
+    std::uint32_t parts = 0;
+    for (std::uint32_t part = 0; part < proto::kLeanStamps; ++part) {
+        // SYNC: acquire; pairs with the writer's store, a GPU's too, behind all of the part's columns.
+        if (ready.stamps[part].load(std::memory_order_acquire) == word) parts |= 1U << part;
+    }
+    return parts;
+}
+
+}  // namespace
+
 bool slices_complete(const shm::Segment& segment, const CheckedStep& step) {
     for (std::uint32_t rank = 0; rank < segment.geometry().tp; ++rank) {
         if (!shm::slice_ready(segment, step.step, rank)) return false;
@@ -49,6 +64,41 @@ bool answers_come(const shm::Segment& segment, std::uint32_t slot) {
     if (!segment.geometry().is_lean()) return false;
     const std::uint64_t ready = segment.decision_head(slot).logits_ready_ns.load(std::memory_order_relaxed);
     return shm::monotonic_ns() - ready < kWithinNs;
+}
+
+void SentColumns::look() {
+    const proto::Geometry& geometry = segment_->geometry();
+    if (geometry.lean_blocks == 0 || !proto::LeanOrder::has_stamps(step_->columns)) return;
+    parts_ = ~0U;
+    for (std::uint32_t rank = 0; rank < geometry.tp && parts_ != 0; ++rank)
+        parts_ &= parts_of(*segment_, *step_, rank);
+    if (parts_ != 0 && !order_) order_.emplace(step_->columns);
+}
+
+SentColumn::SentColumn(const shm::Segment& segment, const CheckedStep& step, std::uint32_t column)
+    : segment_(segment),
+      step_(step),
+      column_(column),
+      // Before the look at what is there: later writers are told from those that sent it.
+      epochs_(segment.geometry().is_lean() ? shm::writer_epochs(segment) : 0),
+      sent_(segment, step) {}
+
+bool SentColumn::awaits_blocks() const {
+    return is_lean() && requests().awaited(column_);
+}
+
+bool SentColumn::is_there() {
+    if (!is_lean() || slices_complete(segment_, step_)) return true;
+    sent_.look();
+    return sent_.has(column_);
+}
+
+bool SentColumn::is_over() {
+    if (!is_lean()) return false;
+    // SYNC: acquire; what was read of the row was read before the words are. Pairs with the release fence in
+    // LogitsPublisher::begin_epoch.
+    std::atomic_thread_fence(std::memory_order_acquire);
+    return !is_there() || shm::writer_epochs(segment_) != epochs_;
 }
 
 }  // namespace croupier::daemon

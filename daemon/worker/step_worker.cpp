@@ -10,7 +10,6 @@
 #include "daemon/worker/column_preparation.h"
 #include "daemon/worker/column_record.h"
 #include "daemon/worker/stage_clock.h"
-#include "daemon/worker/step_logits.h"
 #include "shm/clock.h"
 #include "shm/column_due.h"
 #include "shm/logits_publisher.h"

@@ -16,8 +16,8 @@
 #include "daemon/worker/capture.h"
 #include "daemon/worker/column_decider.h"
 #include "daemon/worker/draw_tally.h"
-#include "daemon/worker/sent_columns.h"
 #include "daemon/worker/session_view.h"
+#include "daemon/worker/step_logits.h"
 #include "proto/plane.h"
 #include "shm/column_journal.h"
 

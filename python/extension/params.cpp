@@ -9,8 +9,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "proto/sampling_fields.h"
-#include "proto/sampling_names.h"
+#include "proto/sampling.h"
 #include "python/extension/failure.h"
 #include "python/extension/keywords.h"
 #include "python/extension/numbers.h"

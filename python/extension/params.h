@@ -1,4 +1,4 @@
-// croupier.Params: croupier_params by the names of proto/sampling_fields.h.
+// croupier.Params: croupier_params by the names of proto/sampling.h.
 #pragma once
 
 #include <nanobind/nanobind.h>

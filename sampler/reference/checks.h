@@ -1,7 +1,7 @@
 // What of a request cannot be decided. Every input may come from another process.
 #pragma once
 
-#include "proto/sampling.h"
+#include "proto/decision.h"
 #include "sampler/request.h"
 #include "sampler/row_view.h"
 

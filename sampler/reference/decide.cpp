@@ -17,24 +17,6 @@ using proto::DecisionError;
 using proto::SamplingParams;
 using proto::Step;
 
-struct Named {
-    Step step;
-    const char* name;
-    std::string (*take)(const Request&, Left&);
-};
-
-constexpr Named kSteps[] = {
-    {Step::penalties, "penalties", apply_penalties},
-    {Step::dry, "dry", apply_dry},
-    {Step::top_n_sigma, "top_n_sigma", keep_top_n_sigma},
-    {Step::temperature, "temperature", set_temperature},
-    {Step::min_p, "min_p", keep_min_p},
-    {Step::top_k, "top_k", keep_top_k},
-    {Step::top_p, "top_p", keep_top_p},
-    {Step::typical_p, "typical_p", keep_typical_p},
-    {Step::xtc, "xtc", exclude_top_choices},
-};
-
 DecisionError error_of(RowFault fault) {
     switch (fault) {
         case RowFault::nan:
@@ -63,9 +45,7 @@ void adjust(const Request& request, Left& left, Account& account) {
 void take_steps(const Request& request, Left& left, Account& account) {
     for (const Step step : order_of(*request.params)) {
         if (!takes_step(*request.params, step)) continue;
-        const auto* named = std::find_if(std::begin(kSteps), std::end(kSteps),
-                                         [step](const Named& each) { return each.step == step; });
-        account.take(named->name, left, [&] { return named->take(request, left); });
+        account.take(proto::facts_of(step).name, left, [&] { return take_step(step, request, left); });
     }
 }
 

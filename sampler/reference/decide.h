@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "proto/sampling.h"
+#include "proto/decision.h"
 #include "sampler/request.h"
 #include "sampler/row_view.h"
 

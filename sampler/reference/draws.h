@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string>
 
-#include "proto/sampling.h"
+#include "proto/decision.h"
 #include "sampler/reference/account.h"
 #include "sampler/reference/left.h"
 #include "sampler/request.h"

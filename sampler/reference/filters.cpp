@@ -21,8 +21,6 @@ std::size_t count_below(const Left& left, std::size_t sorted, const Weigher& wei
 constexpr std::size_t kFirstSorted = 1024;
 constexpr std::size_t kSortedGrowth = 8;
 
-}  // namespace
-
 std::string keep_top_n_sigma(const Request& request, Left& left) {
     const double sigma = deviation_of(classes_of(left.tokens));
     const double threshold = weigher_of(left).maximum - request.params->top_n_sigma * sigma;
@@ -118,6 +116,35 @@ std::string exclude_top_choices(const Request& request, Left& left) {
     }
     return sentence(acts ? "dropped all but the last of " : "left alone ", reaching,
                     " tokens that reach the threshold; u = ", u);
+}
+
+}  // namespace
+
+std::string take_step(proto::Step step, const Request& request, Left& left) {
+    switch (step) {
+        case proto::Step::penalties:
+            return apply_penalties(request, left);
+        case proto::Step::dry:
+            return apply_dry(request, left);
+        case proto::Step::top_n_sigma:
+            return keep_top_n_sigma(request, left);
+        case proto::Step::temperature:
+            return set_temperature(request, left);
+        case proto::Step::min_p:
+            return keep_min_p(request, left);
+        case proto::Step::top_k:
+            return keep_top_k(request, left);
+        case proto::Step::top_p:
+            return keep_top_p(request, left);
+        case proto::Step::typical_p:
+            return keep_typical_p(request, left);
+        case proto::Step::xtc:
+            return exclude_top_choices(request, left);
+        case proto::Step::end:
+        case proto::Step::count_:
+            break;
+    }
+    return {};
 }
 
 }  // namespace croupier::sampler::reference

@@ -27,14 +27,8 @@ std::string add_logit_bias(const Request& request, Left& left);
 std::string apply_penalties(const Request& request, Left& left);
 std::string apply_dry(const Request& request, Left& left);
 
-// Steps 10 to 16 (filters.cpp).
-std::string keep_top_n_sigma(const Request& request, Left& left);
-std::string set_temperature(const Request& request, Left& left);
-std::string keep_min_p(const Request& request, Left& left);
-std::string keep_top_k(const Request& request, Left& left);
-std::string keep_top_p(const Request& request, Left& left);
-std::string keep_typical_p(const Request& request, Left& left);
-std::string exclude_top_choices(const Request& request, Left& left);
+// Steps 6 to 16 (filters.cpp), each where the request's order has it.
+std::string take_step(proto::Step step, const Request& request, Left& left);
 
 // The newest tokens of prompt and output together, oldest first.
 std::vector<std::int32_t> newest_tokens(const Request& request, std::size_t count);

@@ -4,7 +4,7 @@
 #include <csignal>
 #include <vector>
 
-#include "daemon/worker/sent_columns.h"
+#include "daemon/worker/step_logits.h"
 #include "proto/lean_part.h"
 #include "shm/logits_publisher.h"
 #include "shm/schedule_publisher.h"

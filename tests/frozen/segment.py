@@ -23,6 +23,8 @@ SHARED = [
     "logits_slot",
     "sequence_entry",
     "sampling",
+    "decision",
+    "dtype",
     "lean_part",
     "request_cell",
     "counters",
@@ -44,6 +46,9 @@ OWN = {
     "RefusalWord",
     "ReadyWord",
     "RequestWord",
+    "FlagName",
+    "Interval",
+    "StepFacts",
 }
 # They may grow at their end: rows, and what has a page or more for itself.
 ROWS = {"SamplingParams", "ScheduleColumn", "Decision", "RankedLogprob", "SegmentHeader", "Bell"}

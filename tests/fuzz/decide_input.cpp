@@ -12,7 +12,8 @@
 #include <random>
 #include <type_traits>
 
-#include "proto/sampling_fields.h"
+#include "proto/dtype.h"
+#include "proto/sampling.h"
 #include "sampler/blocked_row.h"
 
 namespace croupier::fuzz {

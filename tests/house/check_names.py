@@ -115,7 +115,7 @@ class Tree:
         self.keys = set(keys_of(said(str(programs / "croupierd"), "--print-config", "--config",
                                      "config/croupierd.yaml")).values())
         self.sections = {key.split(".")[0] for key in self.keys}
-        self.errors = enumerators("shm/error.h", "Errc") | enumerators("proto/sampling.h", "DecisionError")
+        self.errors = enumerators("shm/error.h", "Errc") | enumerators("proto/decision.h", "DecisionError")
         self.words = set(re.findall(r"\w+", "\n".join(text_of(file) for file in SOURCES))) | metric_names()
         self.words |= {pathlib.PurePosixPath(file).stem for file in SOURCES}
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "proto/lean_part.h"
+#include "proto/sampling.h"
 #include "proto/segment_layout.h"
 #include "random_geometry.h"
 

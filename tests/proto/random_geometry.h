@@ -6,6 +6,7 @@
 
 #include "proto/geometry.h"
 #include "proto/lean_part.h"
+#include "proto/sampling.h"
 
 namespace croupier::proto {
 

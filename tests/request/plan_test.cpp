@@ -9,6 +9,7 @@
 #include "gpu_writer/column_wants.h"
 #include "gpu_writer/lean_layout.h"
 #include "request/wants.h"
+#include "sampler/lean_row.h"
 #include "sampler/plan.h"
 #include "tests/sampler/agreement.h"
 #include "tests/sampler/case_generator.h"
@@ -104,26 +105,8 @@ class SentColumn {
     void read_head() {
         const auto& layout = shape_.layout;
         const auto& head = *reinterpret_cast<const proto::LeanHead*>(part_.data() + layout.heads);
-        lean_.masked = head.flags.has(proto::Sent::under_mask);
-        lean_.holds_nothing = head.flags.has(proto::Sent::nothing);
-        lean_.maxima = part_.data() + layout.maxima;
-        lean_.blocks = reinterpret_cast<const std::uint16_t*>(part_.data() + layout.blocks);
-        lean_.elements = part_.data() + layout.elements;
-        lean_.sent = head.sent;
+        lean_ = sampler::lean_column_of(head, part_.data(), layout, shape_.slice.blocks, 0);
         lean_.placed = placed_.data();
-        lean_.weight = head.weight;
-        lean_.weight_at_scale = head.weight_at_scale;
-        lean_.scale = head.scale;
-        const std::uint32_t blocks = shape_.slice.blocks;
-        if (head.flags.has(proto::Sent::weighed_blocks))
-            lean_.block_weights =
-                reinterpret_cast<const std::uint8_t*>(part_.data() + layout.block_weights(0, blocks));
-        if (head.flags.has(proto::Sent::row_spread))
-            lean_.spread = reinterpret_cast<const proto::LeanSpread*>(part_.data() + layout.spread(0))->of;
-        if (head.flags.has(proto::Sent::race_best))
-            lean_.racers =
-                *reinterpret_cast<const proto::Racers*>(part_.data() + layout.racers(0, head.flags, blocks));
-        if (head.flags.has_any(proto::Sent::draw_alone | proto::Sent::draw_beside)) lean_.draw = head.draw;
     }
 
     sampler::test::RowFixture row_;

@@ -5,7 +5,8 @@
 #include <limits>
 #include <sstream>
 
-#include "proto/sampling_fields.h"
+#include "proto/dtype.h"
+#include "proto/sampling.h"
 #include "sampler/race_arrivals.h"
 #include "sampler/race_key.h"
 

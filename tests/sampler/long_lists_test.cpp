@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "proto/decision.h"
+#include "proto/dtype.h"
 #include "proto/sampling.h"
 #include "row_fixture.h"
 #include "sampler/decide.h"

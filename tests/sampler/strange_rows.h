@@ -5,7 +5,7 @@
 #include <random>
 #include <vector>
 
-#include "proto/sampling.h"
+#include "proto/dtype.h"
 
 namespace croupier::sampler::test {
 

@@ -4,7 +4,7 @@
 #include <sstream>
 
 #include "explain/params.h"
-#include "proto/sampling_fields.h"
+#include "proto/sampling.h"
 
 namespace croupier::tools {
 namespace {
@@ -24,7 +24,7 @@ and of the keys of `params` in a request to `croupier decide` ([decide.md](decid
 and `flags` are the keys `ignore_eos`, `stops_only_ban`, `rank_counts_ties` and the absence of
 `logprobs`.
 
-`croupier decide --parameters` prints this page from the table in `proto/sampling_fields.h`. A test
+`croupier decide --parameters` prints this page from the table in `proto/sampling.h`. A test
 keeps the page equal to that output.
 
 )";

@@ -4,8 +4,6 @@
 #include <cstdint>
 #include <string>
 
-#include "proto/sampling.h"
-
 namespace croupier::tools {
 
 // Settings that differ in any of these are never compared or fitted together.

@@ -10,14 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-# Croupier's own controls, by extra_args: the names of docs/parameters.md that vLLM has no field for.
-# fmt: off
-OWN_NAMES = frozenset({
-    "adaptive_decay", "adaptive_target", "dry_allowed_length", "dry_base", "dry_multiplier",
-    "dry_penalty_last_n", "dynatemp_exponent", "dynatemp_range", "mirostat", "mirostat_eta", "mirostat_tau",
-    "order", "penalty_last_n", "rng", "top_n_sigma", "typical_p", "xtc_probability", "xtc_threshold",
-})
-# fmt: on
+from croupier import PARAMETER_NAMES
+
 # What vLLM itself carries in extra_args.
 VLLM_NAMES = frozenset({"kv_transfer_params", "ec_transfer_params", "kv_cache_report_mode"})
 SAME_NAMES = (
@@ -30,6 +24,13 @@ SAME_NAMES = (
     "presence_penalty",
     "min_tokens",
 )
+# What the engine decides, or this module from the request's other fields.
+_ENGINE_NAMES = frozenset(
+    {"seed", "eos_token_id", "max_tokens", "flags", "child", "logprobs", "logprob_mode", "support"}
+)
+_FLAG_NAMES = frozenset({"ignore_eos", "no_logprob", "stops_only_ban", "rank_counts_ties"})
+# Croupier's own controls, by extra_args: the parameters that vLLM has no field for.
+OWN_NAMES = frozenset(PARAMETER_NAMES) - frozenset(SAME_NAMES) - _ENGINE_NAMES - _FLAG_NAMES
 MAX_SESSION_LOGPROBS = 64
 _SEED_BITS = (1 << 64) - 1
 

@@ -1,4 +1,4 @@
-#include "proto/sampling_fields.h"
+#include "proto/sampling.h"
 
 #include <catch2/catch.hpp>
 #include <cmath>
