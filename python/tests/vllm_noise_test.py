@@ -1,10 +1,11 @@
-"""`rng: vllm` against vLLM 0.33's random numbers: restated here, and drawn by vLLM's own kernel where it is.
+"""`rng: vllm` against vLLM 0.33's random numbers: restated in bench/vllm/noise.py, and by vLLM's own kernel.
 
 0.26 draws from Philox, and no `rng` of Croupier's has its numbers.
 """
 
 from __future__ import annotations
 
+import argparse
 import importlib.metadata
 import importlib.util
 import json
@@ -19,34 +20,12 @@ import pytest
 from croupier import Decider, Params
 from croupier.vllm import compat
 
+sys.path.append(str(Path(__file__).parents[2] / "bench" / "vllm"))
+import noise  # noqa: E402
+
 VOCAB = 700
 # Of two scores in fp32 whose logarithms two libraries have computed.
 NEAR = 1e-5
-_WORD = np.uint64((1 << 32) - 1)
-
-
-def mix(state: np.ndarray, word: np.ndarray) -> np.ndarray:
-    word = word * np.uint64(0xCC9E2D51) & _WORD
-    word = (word << np.uint64(15) | word >> np.uint64(17)) & _WORD
-    state = state ^ (word * np.uint64(0x1B873593) & _WORD)
-    state = (state << np.uint64(13) | state >> np.uint64(19)) & _WORD
-    return (state * np.uint64(5) + np.uint64(0xE6546B64)) & _WORD
-
-
-def murmur(seed: int, position: int, tokens: np.ndarray) -> np.ndarray:
-    """MurmurHash3 of four words: the seed's halves, the position of the input token, the token's id."""
-    state = np.zeros_like(tokens)
-    for word in (seed & int(_WORD), seed >> 32 & int(_WORD), position & int(_WORD)):
-        state = mix(state, np.full_like(tokens, word))
-    state = mix(state, tokens) ^ np.uint64(16)
-    state = (state ^ state >> np.uint64(16)) * np.uint64(0x85EBCA6B) & _WORD
-    state = (state ^ state >> np.uint64(13)) * np.uint64(0xC2B2AE35) & _WORD
-    return state ^ state >> np.uint64(16)
-
-
-def noise(seed: int, position: int) -> np.ndarray:
-    hashes = murmur(seed, position, np.arange(VOCAB, dtype=np.uint64)).astype(np.float64)
-    return -np.log(-np.log1p(-(hashes + 0.5) * 2.0**-32))
 
 
 def rows(count: int, spread: float) -> np.ndarray:
@@ -70,9 +49,23 @@ def token_of(row: np.ndarray, seed: int, before: int, temperature: float) -> int
 @pytest.mark.parametrize("spread", [0.5, 4.0])
 def test_rng_vllm_draws_as_the_algorithm_of_0_33_says(spread: float) -> None:
     for row, (seed, before, temperature) in zip(rows(len(CASES), spread), CASES, strict=True):
-        scores = row.astype(np.float64) / temperature + noise(seed, before - 1)
+        scores = row.astype(np.float64) / temperature + noise.noise(seed, before - 1, np.arange(VOCAB))
         drawn = token_of(row, seed, before, temperature)
         assert drawn == scores.argmax() or scores.max() - scores[drawn] < NEAR, (seed, before, temperature)
+
+
+def test_the_gpu_hosts_script_decides_here_as_its_restatement_says() -> None:
+    drawer = noise.Drawer(argparse.Namespace(vocab=VOCAB, threads=2))
+    cases = noise.cases_of(np.random.Generator(np.random.PCG64(4)), 300)
+    assert max(case["position"] for case in cases) > 4096
+    logits = rows(len(cases), 2.0)
+    for row, case, token in zip(logits, cases, drawer.here(logits, cases), strict=True):
+        scores = row.astype(np.float64) / case["temperature"]
+        scores += noise.noise(case["seed"], case["position"], np.arange(VOCAB))
+        best = int(scores.argmax())
+        found = noise.difference(row, case, best, token)
+        assert found["scores"][0] == pytest.approx(scores[best], abs=1e-9)
+        assert token == best or found["gap"] < NEAR, found
 
 
 # In a process of its own: Triton's interpreter is chosen before Triton is imported, and vLLM takes Triton for
@@ -143,7 +136,7 @@ def test_vllms_own_kernel_draws_the_tokens_that_the_release_says() -> None:
         seed, before, temperature = case
         drawn = token_of(row, seed, before, temperature)
         if drawn != token:
-            scores = row.astype(np.float64) / temperature + noise(seed, before - 1)
+            scores = row.astype(np.float64) / temperature + noise.noise(seed, before - 1, np.arange(VOCAB))
             differ.append((case, token, drawn, abs(scores[token] - scores[drawn])))
     if compat.current().rng == "vllm":
         assert all(gap < NEAR for *_, gap in differ), differ
