@@ -2,13 +2,13 @@
 
     noise.py FOLDER [--draws 100000] [--vocab 152064] [--rows 256]
 
-vLLM's gumbel_sample() draws from rows of random logits in a model's dtype, with seeds of all 64 bits, positions
-up to 131,071 and temperatures from 0.2 to 1.8. Croupier decides about the same rows on the CPU.
+vLLM's gumbel_sample() draws from rows of random logits in a model's dtype, with seeds of all 64 bits,
+positions up to 131,071 and temperatures from 0.2 to 1.8. Croupier decides about the same rows on the CPU.
 
-Ends with 1 where a token differs, and with 2 where this vLLM does not draw as `rng: vllm` does. A difference is
-shown with both tokens' scores, computed in fp64: a gap below --near is of two tokens whose scores the rounding
-of logarithms and divisions may exchange, and --allow-near counts those without failing. FOLDER/noise.json has
-all of it.
+Ends with 1 where a token differs, and with 2 where this vLLM does not draw as `rng: vllm` does. A difference
+is shown with both tokens' scores, computed in fp64: a gap below --near is of two tokens whose scores the
+rounding of logarithms and divisions may exchange, and --allow-near counts those without failing.
+FOLDER/noise.json has all of it.
 """
 
 from __future__ import annotations
@@ -187,9 +187,9 @@ def main() -> int:
         print(json.dumps(each))
     seconds = time.monotonic() - begun
     print(
-        f"vLLM {vllm.__version__} on {torch.cuda.get_device_name()}: {drawn} draws of {arguments.vocab} tokens "
-        f"in {seconds:.0f} s, {len(distinct)} distinct; {len(differ)} differ, {near} of them by a gap below "
-        f"{arguments.near:g}"
+        f"vLLM {vllm.__version__} on {torch.cuda.get_device_name()}: {drawn} draws of {arguments.vocab} "
+        f"tokens in {seconds:.0f} s, {len(distinct)} distinct; {len(differ)} differ, {near} of them by a gap "
+        f"below {arguments.near:g}"
     )
     write_json(
         arguments.folder / "noise.json",

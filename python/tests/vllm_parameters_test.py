@@ -193,7 +193,8 @@ def test_vllms_own_objects_are_understood() -> None:
     assert request.seed is None
     assert request.stop_ids == [3, 7, 8]
     assert request.bias == {1: 2.0}
-    for name in vars(sampling()):
+    # vLLM 0.26 has no trace_decode_token_ids.
+    for name in vars(sampling()).keys() - {"trace_decode_token_ids"}:
         assert hasattr(given, name), name
 
 
