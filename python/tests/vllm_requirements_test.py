@@ -180,3 +180,12 @@ def test_the_installed_release_is_asked_for_once(monkeypatch: pytest.MonkeyPatch
     finally:
         compat.current.cache_clear()
     assert asked == [1]
+
+
+def test_the_log_says_whose_random_numbers_rng_vllm_has() -> None:
+    texts = [compat.nearest(release).about_rng for release in ("0.26.0", "0.33.0")]
+    assert texts == [
+        "extra_args {'rng': 'vllm'} draws with the random numbers of vLLM 0.33; "
+        "no rng has those of this vLLM (0.26)",
+        "extra_args {'rng': 'vllm'} draws with the random numbers of this vLLM (0.33)",
+    ]

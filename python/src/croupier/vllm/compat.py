@@ -35,6 +35,19 @@ class Release:
         """Removes what vLLM sends only along with a token: it insists on one."""
         output.prompt_logprobs_dict.pop(name, None)
 
+    @property
+    def about_rng(self) -> str:
+        """Which of Croupier's random numbers are this release's, in one line."""
+        if self.rng:
+            return (
+                f"extra_args {{'rng': '{self.rng}'}} draws with the random numbers of this vLLM ({self.name})"
+            )
+        owner = next(release for release in RELEASES if release.rng)
+        return (
+            f"extra_args {{'rng': '{owner.rng}'}} draws with the random numbers of vLLM {owner.name}; "
+            f"no rng has those of this vLLM ({self.name})"
+        )
+
     def generation_error(self, reason: str) -> Exception:
         """An exception that the server answers with status 500 and the reason."""
         raise NotImplementedError

@@ -218,6 +218,7 @@ class WithSession:
             session.close()
             raise
         logger.info("Croupier decides the tokens: %s, %s", session.segment_path, geometry)
+        logger.info(compat.current().about_rng)
         cache = config.cache_config
         cached = (cache.num_gpu_blocks or 0) * (cache.block_size or 0)
         room = room_of(session.segment_path, sequences_at_once, cached, longest)
