@@ -26,7 +26,8 @@ for release in "$@"; do
     cp -r "$installed"/croupier "$installed"/croupier-*.dist-info "$site/"
     echo "== vLLM $release"
     # shellcheck disable=SC2086
-    (cd "$package" && "$place/bin/python" -m pytest -o faulthandler_timeout=200 -o cache_dir="$place/pytest" \
+    # Releases that share a cache ask again for each model, in a process that imports vLLM.
+    (cd "$package" && VLLM_CACHE_ROOT=$place/cache "$place/bin/python" -m pytest -o faulthandler_timeout=200 -o cache_dir="$place/pytest" \
         ${TESTS:-tests/vllm_*_test.py}) || failed+=("$release")
 done
 [ ${#failed[@]} -eq 0 ] || { echo "failed with vLLM ${failed[*]}" >&2; exit 1; }
