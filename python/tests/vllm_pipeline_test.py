@@ -195,6 +195,8 @@ def test_a_worker_knows_of_the_spare_batch_when_its_runner_is_made(monkeypatch: 
     config = VllmConfig.__new__(VllmConfig)
     config.parallel_config = SimpleNamespace(pipeline_parallel_size=2)
     config.scheduler_config = SimpleNamespace(async_scheduling=True)
+    # vLLM 0.33 asks it for the runner.
+    config.attention_config = SimpleNamespace(hisparse_config=None)
     config.additional_config = {"croupier": {"spare_batches": 1}}
     batches = []
 
