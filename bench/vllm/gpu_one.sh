@@ -23,7 +23,7 @@ The plan of gpu_one.sh $which, $total seconds:
   f  up to  60 s  start      a fresh venv to the first token
 END
 . bench/vllm/env.sh
-say "unpacked"
+say "unpacked: vLLM $release"
 grammar=()
 [ -z "$tokenizer" ] || grammar=(--tokenizer "$tokenizer")
 small=(--size 1.5b --layers 4 --memory 0.2 --cache-gib 8)

@@ -19,7 +19,7 @@ The plan of gpu_two.sh, $total seconds:
   3  up to 220 s  table_tp2    7B shape, two ranks: the same
 END
 . bench/vllm/env.sh
-say "unpacked"
+say "unpacked: vLLM $release"
 # How the two reach each other decides what ranks cost, on both sides.
 nvidia-smi topo -m >"$work/topology.txt" 2>&1
 export NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,GRAPH NCCL_DEBUG_FILE=$work/nccl.%p.txt

@@ -2,17 +2,21 @@
 # What a GPU host without a package registry needs to run the scripts beside this one, as archives in build/vllm/:
 #     [LLGUIDANCE=WHEEL] [SERVER=FOLDER] [TOKENIZER=tokenizer.json[.gz]] bench/vllm/package.sh PACK SITE
 # PACK: vLLM and what it imports (an xz archive with sitecustomize.py and site/); SITE: a wheel of Croupier, or a
-# folder with the package croupier in it. The archive of it takes along the libraries that a bare host lacks.
+# folder with the package croupier in it, whose archive takes along the libraries that a bare host lacks.
+# Each release of vLLM has an archive of its own, vllm-RELEASE.tar.xz: send the one that is to run.
 # LLGUIDANCE: for grammars, where the pack has only a module that stands for it; it comes first on the path.
 # SERVER: a folder of wheels that `vllm serve` needs and the pack lacks: model-hosting-container-standards, jmespath,
-# ijson, supervisor, and xgrammar. TOKENIZER: for grammars too, and for servers.
+# ijson, supervisor, and xgrammar; for 0.33 also orjson, anthropic, docstring-parser and oss-harmony.
+# TOKENIZER: for grammars too, and for servers.
 # Kernels of an earlier run (build/vllm/flashinfer.tar.xz) stay where they are.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
-[ $# -eq 2 ] || { sed -n 2,9p bench/vllm/package.sh >&2; exit 2; }
+[ $# -eq 2 ] || { sed -n 2,11p bench/vllm/package.sh >&2; exit 2; }
 pack=$1 site=$2 to=build/vllm
-rm -rf "$to/site" "$to/croupier.tar.xz" "$to/vllm.tar.xz"
+release=$(tar tJf "$pack" | sed -n 's|.*site/vllm-\([0-9][^/+]*\)[^/]*\.dist-info/.*|\1|p' | sort -u)
+[ -n "$release" ] || { echo "$pack has no site/vllm-*.dist-info, which says vLLM's release" >&2; exit 2; }
+rm -rf "$to/site" "$to/croupier.tar.xz" "$to/vllm-$release.tar.xz"
 mkdir -p "$to/site"
 if [ -d "$site" ]; then
     cp -rL "$site/croupier" "$to/site/"
@@ -64,5 +68,5 @@ fi
 # What travels has a limit: by files in their order and the filter for instructions it is a fifth less.
 tar c --sort=name -C "$to/site" . | xz --x86 --lzma2=preset=9e,dict=64MiB >"$to/croupier.tar.xz"
 rm -rf "$to/site"
-cp "$pack" "$to/vllm.tar.xz"
+cp "$pack" "$to/vllm-$release.tar.xz"
 du -shc "$to"/*

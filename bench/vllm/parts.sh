@@ -1,6 +1,7 @@
 # shellcheck shell=bash disable=SC2154
 # For gpu_one.sh and gpu_two.sh: parts of a run with a plan, each with a time of its own, results safe after each.
 # Before it is sourced: `out`, the folder that comes back; `total`, the seconds of all. In the repository's root.
+# RELEASE is vLLM's: 0.33.0 unless given (env.sh).
 
 begun=$SECONDS
 work=$(mktemp -d /tmp/croupier-gpu-XXXXXX)
@@ -50,7 +51,7 @@ finish() {
 
 # FlashInfer's kernels, if the last machine did not send them: beside parts whose time does not count.
 compile_kernels() {
-    [ ! -d "$here/vllm/site/flashinfer/data/aot" ] && [ "$VLLM_USE_FLASHINFER_SAMPLER" = 1 ] || return 0
+    [ ! -d "$vllm/site/flashinfer/data/aot" ] && [ "$VLLM_USE_FLASHINFER_SAMPLER" = 1 ] || return 0
     timeout "$1" python3 -c '
 from concurrent.futures import ThreadPoolExecutor
 import flashinfer.sampling, flashinfer.topk

@@ -1,112 +1,231 @@
-"""Which of the places that the plugin builds on are in a vLLM, and which have moved. Nothing is imported.
+"""Compares a vLLM with what the plugin relies on: names, parameters, types, calls, and functions' sources.
 
-    seams.py WHEEL_OR_FOLDER ...     a wheel, or a folder with the package vllm in it
+    seams.py [--record] WHEEL_OR_FOLDER ...     a wheel, or a folder with the package vllm in it
 
-Ends with 1 where a place is not as the plugin knows it, and names it.
+Nothing of vLLM is imported. Ends with 1 where something differs, and names it. A function whose source
+differs from what seams.txt has for the release is named with both hashes; a release that is not there is
+compared with the newest recorded one before it. --record writes the hashes of these places into seams.txt.
 """
 
 from __future__ import annotations
 
+import argparse
 import ast
+import hashlib
+import re
 import sys
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
+
+RECORD = Path(__file__).with_name("seams.txt")
+NEWEST, OLDEST = (99, 0), (0, 0)
+
+
+class Seam(NamedTuple):
+    """A function with the first of its parameters, or a name that a class or a function of it sets."""
+
+    file: str
+    owner: str
+    """A class; empty: the module."""
+    name: str
+    parameters: list[str] | None = None
+    """In this order; None: a name and no function."""
+    type: str = ""
+    """The annotation that the name must have, if any."""
+    since: tuple[int, int] = OLDEST
+    until: tuple[int, int] = NEWEST
+    """The releases that have it: from the first, before the second."""
+
+
+class Call(NamedTuple):
+    """A call that must stand in a function, with just these arguments."""
+
+    file: str
+    function: str
+    """With its class before a dot."""
+    callee: str
+    arguments: str
+    since: tuple[int, int] = OLDEST
+    until: tuple[int, int] = NEWEST
+
+
+V33 = (0, 33)
+SCHEDULER, ASYNC_SCHEDULER = "v1/core/sched/scheduler.py", "v1/core/sched/async_scheduler.py"
+RUNNER, WORKER = "v1/worker/gpu/model_runner.py", "v1/worker/gpu_worker.py"
+LOGITS = "model_executor/layers/logits_processor.py"
+PENALTIES, SAMPLER = "v1/worker/gpu/sample/penalties.py", "v1/worker/gpu/sample/sampler.py"
+EXECUTOR, UNI = "v1/executor/abstract.py", "v1/executor/uniproc_executor.py"
+MULTI = "v1/executor/multiproc_executor.py"
+BATCH = ["self", "scheduler_output", "non_block"]
+GRAMMAR = ["self", "grammar_output", "non_block"]
+CORE, OUTPUT = "v1/engine/core.py", "v1/core/sched/output.py"
+PIPELINE, GUMBEL = "v1/worker/gpu/pp_utils.py", "v1/worker/gpu/sample/gumbel.py"
+PROCESSOR, PROTOCOL = "v1/engine/input_processor.py", "entrypoints/openai/engine/protocol.py"
 
 # fmt: off
-# File, class or "" for the module, name, and the parameters that must be there in this order; None: a name
-# that the class or a function of it sets.
-SEAMS: list[tuple[str, str, str, list[str] | None]] = [
-    ("v1/executor/abstract.py", "Executor", "get_class", ["vllm_config"]),
-    ("v1/executor/abstract.py", "Executor", "initialize_from_config", ["self", "kv_cache_configs"]),
-    ("v1/executor/abstract.py", "Executor", "shutdown", ["self"]),
-    ("v1/executor/multiproc_executor.py", "MultiprocExecutor", "_init_executor", ["self"]),
-    ("v1/executor/multiproc_executor.py", "MultiprocExecutor", "execute_model",
-     ["self", "scheduler_output", "non_block"]),
-    ("v1/executor/multiproc_executor.py", "MultiprocExecutor", "sample_tokens",
-     ["self", "grammar_output", "non_block"]),
-    ("v1/executor/uniproc_executor.py", "UniProcExecutor", "_init_executor", ["self"]),
-    ("v1/executor/uniproc_executor.py", "UniProcExecutor", "execute_model",
-     ["self", "scheduler_output", "non_block"]),
-    ("v1/executor/uniproc_executor.py", "UniProcExecutor", "sample_tokens",
-     ["self", "grammar_output", "non_block"]),
-    ("v1/engine/input_processor.py", "InputProcessor", "__init__", ["self", "vllm_config"]),
-    ("v1/engine/input_processor.py", "InputProcessor", "process_inputs",
-     ["self", "request_id", "prompt", "params"]),
-    ("v1/core/sched/scheduler.py", "Scheduler", "update_from_output",
-     ["self", "scheduler_output", "model_runner_output"]),
-    ("v1/core/sched/scheduler.py", "Scheduler", "grammar_compile_error_reqs", None),
-    ("v1/core/sched/scheduler.py", "Scheduler", "schedule", ["self"]),
-    ("v1/core/sched/scheduler.py", "Scheduler", "waiting", None),
-    ("v1/core/sched/scheduler.py", "Scheduler", "requests", None),
-    ("v1/core/sched/scheduler.py", "Scheduler", "policy", None),
-    ("v1/core/sched/scheduler.py", "Scheduler", "reset_preempted_req_ids", None),
-    ("v1/core/sched/request_queue.py", "", "create_request_queue", ["policy"]),
-    ("v1/core/sched/request_queue.py", "RequestQueue", "prepend_request", ["self", "request"]),
-    ("v1/core/sched/async_scheduler.py", "AsyncScheduler", "__init__", ["self"]),
-    ("v1/core/sched/async_scheduler.py", "AsyncScheduler", "pp_size", None),
-    ("v1/request.py", "Request", "num_output_placeholders", None),
-    ("v1/request.py", "Request", "num_in_flight_tokens", None),
-    ("v1/request.py", "Request", "async_tokens_to_discard", None),
-    ("v1/request.py", "Request", "next_decode_eligible_step", None),
-    ("v1/request.py", "RequestStatus", "PREEMPTED", None),
-    ("v1/core/sched/output.py", "SchedulerOutput", "num_scheduled_tokens", None),
-    ("v1/core/sched/output.py", "SchedulerOutput", "preempted_req_ids", None),
-    ("v1/core/sched/output.py", "NewRequestData", "prefill_token_ids", None),
-    ("v1/core/sched/output.py", "CachedRequestData", "num_computed_tokens", None),
-    ("v1/core/sched/output.py", "GrammarOutput", "structured_output_request_ids", None),
-    ("v1/core/sched/output.py", "GrammarOutput", "grammar_bitmask", None),
-    ("v1/outputs.py", "LogprobsLists", "sampled_token_ranks", None),
-    ("v1/outputs.py", "ModelRunnerOutput", "req_id_to_index", None),
-    ("v1/worker/gpu_worker.py", "Worker", "init_device", ["self"]),
-    ("v1/worker/gpu_worker.py", "Worker", "sample_tokens", ["self", "grammar_output"]),
-    ("v1/worker/gpu/model_runner.py", "GPUModelRunner", "sample",
-     ["self", "hidden_states", "input_batch", "grammar_output"]),
-    ("v1/worker/gpu/model_runner.py", "GPUModelRunner", "sample_tokens", ["self", "grammar_output"]),
-    ("v1/worker/gpu/model_runner.py", "GPUModelRunner", "is_last_pp_rank", None),
-    ("v1/worker/gpu/model_runner.py", "GPUModelRunner", "pp_handler", None),
-    ("v1/worker/gpu/model_runner.py", "GPUModelRunner", "output_copy_stream", None),
-    ("v1/worker/gpu/model_runner.py", "GPUModelRunner", "postprocess_sampled",
-     ["self", "idx_mapping", "sampled_tokens"]),
-    ("v1/worker/gpu/pp_utils.py", "PPHandler", "is_last_rank", None),
-    ("v1/worker/gpu/pp_utils.py", "PPHandler", "broadcast_stream", None),
-    ("v1/worker/gpu/pp_utils.py", "PPHandler", "queue", None),
-    ("v1/worker/gpu/async_utils.py", "AsyncOutput", "model_runner_output", None),
-    ("v1/worker/gpu/input_batch.py", "InputBatch", "logits_indices", None),
-    ("v1/worker/gpu/input_batch.py", "InputBatch", "req_ids", None),
-    ("v1/worker/gpu/sample/output.py", "SamplerOutput", "num_rejected", None),
-    ("v1/worker/gpu/model_runner.py", "GPUModelRunner", "load_model", ["self"]),
-    ("v1/worker/gpu/sample/penalties.py", "PenaltiesState", "output_bin_counts", None),
-    ("v1/worker/gpu/sample/penalties.py", "PenaltiesState", "prompt_bin_mask", None),
-    ("v1/worker/gpu/sample/sampler.py", "Sampler", "penalties_state", None),
-    ("v1/worker/gpu/sample/sampler.py", "Sampler", "add_request",
-     ["self", "req_idx", "prompt_len", "sampling_params"]),
-    ("model_executor/layers/logits_processor.py", "LogitsProcessor", "_gather_logits", ["self", "logits"]),
-    (
-        "model_executor/layers/logits_processor.py",
-        "LogitsProcessor",
-        "_get_logits",
-        ["self", "hidden_states"],
-    ),
-    ("v1/worker/gpu/model_runner.py", "GPUModelRunner", "profile_run", ["self"]),
-    ("v1/worker/gpu/model_runner.py", "GPUModelRunner", "_dummy_sampler_run", ["self", "hidden_states"]),
-    ("v1/worker/gpu/model_runner.py", "GPUModelRunner", "max_num_reqs", None),
-    ("v1/worker/gpu/model_runner.py", "GPUModelRunner", "lora_config", None),
-    ("v1/engine/__init__.py", "EngineCoreOutput", "stop_reason", None),
-    ("v1/engine/output_processor.py", "RequestOutputCollector", "put", ["self", "output"]),
-    ("v1/engine/async_llm.py", "InputStreamError", "__init__", ["self", "cause"]),
-    ("entrypoints/openai/engine/protocol.py", "GenerationError", "__init__", ["self", "message"]),
-    ("distributed/communication_op.py", "", "tensor_model_parallel_all_gather", ["input_"]),
-    ("config/vllm.py", "VllmConfig", "compute_hash", ["self"]),
-    ("config/vllm.py", "VllmConfig", "max_concurrent_batches", ["self"]),
-    ("config/vllm.py", "VllmConfig", "use_v2_model_runner", ["self"]),
-    ("config/vllm.py", "VllmConfig", "additional_config", None),
-    ("config/parallel.py", "ParallelConfig", "worker_cls", None),
-    ("config/parallel.py", "ParallelConfig", "pipeline_parallel_size", None),
-    ("config/scheduler.py", "SchedulerConfig", "async_scheduling", None),
-    ("sampling_params.py", "SamplingParams", "all_stop_token_ids", ["self"]),
-    ("sampling_params.py", "SamplingParams", "bad_words_token_ids", ["self"]),
-    ("sampling_params.py", "SamplingParams", "extra_args", None),
+SEAMS = [
+    Seam(EXECUTOR, "Executor", "get_class", ["vllm_config"]),
+    Seam(EXECUTOR, "Executor", "initialize_from_config", ["self", "kv_cache_configs"]),
+    Seam(EXECUTOR, "Executor", "compile_or_warm_up_model", ["self"], since=V33),
+    Seam(EXECUTOR, "Executor", "shutdown", ["self"]),
+    Seam(MULTI, "MultiprocExecutor", "_init_executor", ["self"]),
+    Seam(MULTI, "MultiprocExecutor", "execute_model", BATCH),
+    Seam(MULTI, "MultiprocExecutor", "sample_tokens", GRAMMAR),
+    Seam(UNI, "UniProcExecutor", "_init_executor", ["self"]),
+    Seam(UNI, "UniProcExecutor", "execute_model", BATCH),
+    Seam(UNI, "UniProcExecutor", "sample_tokens", GRAMMAR),
+    Seam(PROCESSOR, "InputProcessor", "__init__", ["self", "vllm_config"]),
+    Seam(PROCESSOR, "InputProcessor", "process_inputs", ["self", "request_id", "prompt", "params"]),
+    Seam(SCHEDULER, "Scheduler", "update_from_output", ["self", "scheduler_output", "model_runner_output"]),
+    Seam(SCHEDULER, "Scheduler", "grammar_compile_error_reqs", type="set[str]", until=V33),
+    Seam(SCHEDULER, "Scheduler", "grammar_compile_error_reqs", type="dict[str, RequestError]", since=V33),
+    Seam(SCHEDULER, "Scheduler", "schedule", ["self"]),
+    Seam(SCHEDULER, "Scheduler", "waiting"),
+    Seam(SCHEDULER, "Scheduler", "skipped_waiting", until=V33),
+    Seam(SCHEDULER, "Scheduler", "requests", type="dict[str, Request]"),
+    Seam(SCHEDULER, "Scheduler", "policy"),
+    Seam(SCHEDULER, "Scheduler", "reset_preempted_req_ids", type="set[str]"),
+    Seam("v1/core/sched/request_queue.py", "", "create_request_queue", ["policy"]),
+    Seam("v1/core/sched/request_queue.py", "RequestQueue", "prepend_request", ["self", "request"]),
+    Seam(ASYNC_SCHEDULER, "AsyncScheduler", "__init__", ["self"]),
+    Seam(ASYNC_SCHEDULER, "AsyncScheduler", "pp_size", until=V33),
+    Seam(ASYNC_SCHEDULER, "AsyncScheduler", "decode_stagger", since=V33),
+    Seam("v1/request.py", "Request", "num_output_placeholders"),
+    Seam("v1/request.py", "Request", "num_in_flight_tokens"),
+    Seam("v1/request.py", "Request", "async_tokens_to_discard", until=V33),
+    Seam("v1/request.py", "Request", "num_stale_output_tokens", since=V33),
+    Seam("v1/request.py", "Request", "next_decode_eligible_step"),
+    Seam("v1/request.py", "RequestStatus", "PREEMPTED"),
+    Seam(OUTPUT, "SchedulerOutput", "num_scheduled_tokens", type="dict[str, int]"),
+    Seam(OUTPUT, "SchedulerOutput", "preempted_req_ids", type="set[str] | None"),
+    Seam(OUTPUT, "SchedulerOutput", "finished_req_ids", type="set[str]"),
+    Seam(OUTPUT, "SchedulerOutput", "scheduled_new_reqs", type="list[NewRequestData]"),
+    Seam(OUTPUT, "SchedulerOutput", "scheduled_cached_reqs", type="CachedRequestData"),
+    Seam(OUTPUT, "NewRequestData", "prefill_token_ids", type="list[int] | None"),
+    Seam(OUTPUT, "NewRequestData", "prompt_token_ids", type="list[int] | None"),
+    Seam(OUTPUT, "NewRequestData", "prompt_embeds"),
+    Seam(OUTPUT, "CachedRequestData", "num_computed_tokens", type="list[int]"),
+    Seam(OUTPUT, "CachedRequestData", "req_ids", type="list[str]"),
+    Seam(OUTPUT, "GrammarOutput", "structured_output_request_ids", type="list[str]"),
+    Seam(OUTPUT, "GrammarOutput", "grammar_bitmask"),
+    Seam("v1/outputs.py", "LogprobsLists", "sampled_token_ranks"),
+    Seam("v1/outputs.py", "ModelRunnerOutput", "req_ids", type="list[str]"),
+    Seam("v1/outputs.py", "ModelRunnerOutput", "req_id_to_index", type="dict[str, int]"),
+    Seam("v1/outputs.py", "ModelRunnerOutput", "sampled_token_ids", type="list[list[int]]"),
+    Seam("v1/outputs.py", "ModelRunnerOutput", "prompt_logprobs_dict"),
+    Seam("v1/outputs.py", "ModelRunnerOutput", "prompt_token_id_logprobs_dict", since=V33),
+    Seam("outputs.py", "RequestError", "code", type="str", since=V33),
+    Seam("outputs.py", "RequestError", "message", type="str", since=V33),
+    Seam("outputs.py", "RequestError", "to_exception", ["self"], since=V33),
+    Seam(WORKER, "Worker", "init_device", ["self"]),
+    Seam(WORKER, "Worker", "_make_model_runner", ["self"], since=V33),
+    Seam(WORKER, "Worker", "sample_tokens", ["self", "grammar_output"]),
+    Seam(RUNNER, "GPUModelRunner", "sample", ["self", "hidden_states", "input_batch", "grammar_output"]),
+    Seam(RUNNER, "GPUModelRunner", "sample_tokens", ["self", "grammar_output"]),
+    Seam(RUNNER, "GPUModelRunner", "is_last_pp_rank"),
+    Seam(RUNNER, "GPUModelRunner", "pp_handler"),
+    Seam(RUNNER, "GPUModelRunner", "output_copy_stream"),
+    Seam(RUNNER, "GPUModelRunner", "postprocess_sampled", ["self", "idx_mapping", "sampled_tokens"]),
+    Seam(RUNNER, "GPUModelRunner", "load_model", ["self"]),
+    Seam(RUNNER, "GPUModelRunner", "profile_run", ["self"]),
+    Seam(RUNNER, "GPUModelRunner", "_dummy_sampler_run", ["self", "hidden_states"]),
+    Seam(RUNNER, "GPUModelRunner", "max_num_reqs"),
+    Seam(RUNNER, "GPUModelRunner", "lora_config"),
+    Seam(PIPELINE, "PPHandler", "is_last_rank"),
+    Seam(PIPELINE, "PPHandler", "broadcast_stream"),
+    Seam(PIPELINE, "PPHandler", "queue", type="deque[PendingRecv | None]"),
+    Seam("v1/worker/gpu/async_utils.py", "AsyncOutput", "model_runner_output"),
+    Seam("v1/worker/gpu/input_batch.py", "InputBatch", "logits_indices"),
+    Seam("v1/worker/gpu/input_batch.py", "InputBatch", "req_ids", type="list[str]"),
+    Seam("v1/worker/gpu/sample/output.py", "SamplerOutput", "sampled_token_ids", type="torch.Tensor"),
+    Seam("v1/worker/gpu/sample/output.py", "SamplerOutput", "num_sampled"),
+    Seam("v1/worker/gpu/sample/output.py", "SamplerOutput", "num_rejected"),
+    Seam(PENALTIES, "PenaltiesState", "output_bin_counts"),
+    Seam(PENALTIES, "PenaltiesState", "prompt_bin_mask"),
+    Seam(SAMPLER, "Sampler", "penalties_state"),
+    Seam(SAMPLER, "Sampler", "add_request", ["self", "req_idx", "prompt_len", "sampling_params"], until=V33),
+    Seam(SAMPLER, "Sampler", "add_request", ["self", "req_idx", "sampling_params"], since=V33),
+    Seam(LOGITS, "LogitsProcessor", "_gather_logits", ["self", "logits"]),
+    Seam(LOGITS, "LogitsProcessor", "_get_logits", ["self", "hidden_states"]),
+    Seam(GUMBEL, "", "gumbel_sample", ["logits", "expanded_idx_mapping", "temperature", "seed", "pos"]),
+    Seam("v1/engine/__init__.py", "EngineCoreOutput", "stop_reason", type="int | str | None"),
+    Seam("v1/engine/__init__.py", "EngineCoreOutput", "error", type="RequestError | None", since=V33),
+    Seam("v1/engine/__init__.py", "EngineCoreRequest", "prompt_embeds", type="torch.Tensor | None"),
+    Seam("v1/engine/output_processor.py", "RequestOutputCollector", "put", ["self", "output"]),
+    Seam("v1/engine/async_llm.py", "InputStreamError", "__init__", ["self", "cause"]),
+    Seam(PROTOCOL, "GenerationError", "__init__", ["self", "message"], until=V33),
+    Seam("exceptions.py", "GenerationError", "__init__", ["self", "message"], since=V33),
+    Seam("distributed/communication_op.py", "", "tensor_model_parallel_all_gather", ["input_"]),
+    Seam("config/vllm.py", "VllmConfig", "compute_hash", ["self"]),
+    Seam("config/vllm.py", "VllmConfig", "max_concurrent_batches", ["self"]),
+    Seam("config/vllm.py", "VllmConfig", "use_v2_model_runner", ["self"]),
+    Seam("config/vllm.py", "VllmConfig", "additional_config"),
+    Seam("config/vllm.py", "VllmConfig", "watermark_config", since=V33),
+    Seam("config/vllm.py", "VllmConfig", "is_mm_encoder_only", ["self"], since=V33),
+    Seam("config/model.py", "ModelConfig", "return_sampling_mask", type="bool", since=V33),
+    Seam("config/parallel.py", "ParallelConfig", "worker_cls", type="str"),
+    Seam("config/parallel.py", "ParallelConfig", "pipeline_parallel_size"),
+    Seam("config/parallel.py", "ParallelConfig", "enable_elastic_ep", type="bool"),
+    Seam("config/scheduler.py", "SchedulerConfig", "async_scheduling"),
+    Seam("sampling_params.py", "SamplingParams", "all_stop_token_ids", ["self"]),
+    Seam("sampling_params.py", "SamplingParams", "bad_words_token_ids", ["self"]),
+    Seam("sampling_params.py", "SamplingParams", "extra_args", type="dict[str, Any] | None"),
+    Seam("sampling_params.py", "SamplingParams", "seed", type="int | None"),
+    Seam("sampling_params.py", "SamplingParams", "logprobs", type="int | None"),
+    Seam("sampling_params.py", "SamplingParams", "trace_decode_token_ids", since=V33),
+]
+
+CALLS = [
+    # The session opens behind the warm-up.
+    Call(EXECUTOR, "Executor.initialize_from_config", "self.collective_rpc", "'compile_or_warm_up_model'",
+         until=V33),
+    Call(CORE, "EngineCore._initialize_kv_caches", "self.model_executor.initialize_from_config",
+         "kv_cache_configs"),
+    Call(CORE, "EngineCore._initialize_kv_caches", "self.model_executor.compile_or_warm_up_model", "",
+         since=V33),
+    # A batch's two calls come from one thread, and no other batch's call stands between them.
+    Call(CORE, "EngineCore.step_with_batch_queue", "self.model_executor.execute_model",
+         "scheduler_output, non_block=True"),
+    Call(CORE, "EngineCore.step_with_batch_queue", "self.model_executor.sample_tokens",
+         "grammar_output, non_block=True"),
+    Call(CORE, "EngineCore.step", "self.model_executor.sample_tokens", "grammar_output"),
+    Call(WORKER, "Worker.determine_available_memory", "self.model_runner.profile_run", "", until=V33),
+    Call(WORKER, "Worker.determine_available_memory", "self.model_runner.profile_run",
+         "randomize_inputs=self.randomize_dummy_inputs", since=V33),
+    Call(WORKER, "Worker._init_workspace_and_model_runner", "self._make_model_runner", "", since=V33),
+    Call(WORKER, "Worker.sample_tokens", "self.model_runner.sample_tokens", "grammar_output"),
+    Call(RUNNER, "GPUModelRunner.profile_run", "self._dummy_sampler_run", "sample_hidden_states"),
+    Call(RUNNER, "GPUModelRunner.sample_tokens", "self.sample", "hidden_states, input_batch, grammar_output"),
+    Call(LOGITS, "LogitsProcessor._get_logits", "self._gather_logits", "logits"),
+    Call("lora/layers/logits_processor.py", "LogitsProcessorWithLoRA._get_logits",
+         "self.base_layer._gather_logits", "logits"),
+]
+
+# Beside the functions of SEAMS and CALLS: how they behave matters too.
+RELIED = [
+    (SCHEDULER, "Scheduler._preempt_request"),
+    (SCHEDULER, "Scheduler._update_after_schedule"),
+    (SCHEDULER, "Scheduler.reset_prefix_cache"),
+    (ASYNC_SCHEDULER, "AsyncScheduler._update_after_schedule"),
+    (RUNNER, "GPUModelRunner.add_requests"),
+    (RUNNER, "GPUModelRunner.update_requests"),
+    (PIPELINE, "PPHandler.get_prev_sampled_outputs"),
+    (PIPELINE, "PPHandler.receive"),
+    (PIPELINE, "PPHandler.broadcast"),
+    ("v1/worker/gpu/async_utils.py", "AsyncOutput.__init__"),
+    ("v1/worker/gpu/async_utils.py", "AsyncOutput.get_output"),
+    (LOGITS, "LogitsProcessor.forward"),
+    (SAMPLER, "Sampler.__call__"),
+    (GUMBEL, "gumbel_block_argmax"),
+    (GUMBEL, "gumbel_noised_argmax"),
+    (GUMBEL, "murmur3_hash32"),
+    (GUMBEL, "murmur3_uniform32"),
+    (GUMBEL, "_murmur3_mix"),
+    (GUMBEL, "_murmur3_fmix32"),
+    (GUMBEL, "_log1p_neg_stable"),
+    ("v1/engine/async_llm.py", "AsyncLLM.generate"),
 ]
 # fmt: on
 
@@ -117,67 +236,222 @@ class Source:
     def __init__(self, place: Path) -> None:
         self._wheel = zipfile.ZipFile(place) if place.is_file() else None
         self._folder = place
-        self._read: dict[str, ast.Module | None] = {}
+        self._text: dict[str, str | None] = {}
+        self._module: dict[str, ast.Module] = {}
+        self.release = self._release()
 
-    def module(self, file: str) -> ast.Module | None:
-        if file not in self._read:
+    def _release(self) -> str:
+        if self._wheel is not None:
+            names = self._wheel.namelist()
+        else:
+            names = [f"{found.name}/" for found in self._folder.glob("vllm-*.dist-info")]
+        for name in names:
+            if found := re.match(r"vllm-(\d[^/]*)\.dist-info/", name):
+                return found[1].partition("+")[0]
+        raise SystemExit(f"{self._folder}: it has no vllm-*.dist-info, which says its release")
+
+    def text(self, file: str) -> str | None:
+        if file not in self._text:
             try:
                 if self._wheel is not None:
-                    text = self._wheel.read(f"vllm/{file}").decode()
+                    self._text[file] = self._wheel.read(f"vllm/{file}").decode()
                 else:
-                    text = (self._folder / "vllm" / file).read_text(encoding="utf-8")
-                self._read[file] = ast.parse(text)
+                    self._text[file] = (self._folder / "vllm" / file).read_text(encoding="utf-8")
             except (FileNotFoundError, KeyError):
-                self._read[file] = None
-        return self._read[file]
+                self._text[file] = None
+        return self._text[file]
+
+    def module(self, file: str) -> ast.Module | None:
+        text = self.text(file)
+        if text is None:
+            return None
+        if file not in self._module:
+            self._module[file] = ast.parse(text)
+        return self._module[file]
+
+    def function(self, file: str, name: str) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
+        """`name` has its class before a dot. Of overloads it is the last."""
+        body: ast.AST | None = self.module(file)
+        owner, _, name = name.rpartition(".")
+        if body is not None and owner:
+            body = class_of(body, owner)
+        found = [
+            node
+            for node in getattr(body, "body", ())
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name == name
+        ]
+        return found[-1] if found else None
+
+    def hash_of(self, file: str, name: str) -> str | None:
+        """Of a function's lines, without its decorators, blank lines and indentation's depth."""
+        node = self.function(file, name)
+        if node is None:
+            return None
+        lines = (self.text(file) or "").splitlines()[node.lineno - 1 : node.end_lineno]
+        text = "\n".join(line[node.col_offset :].rstrip() for line in lines if line.strip())
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def fault(source: Source, file: str, owner: str, name: str, parameters: list[str] | None) -> str | None:
-    module = source.module(file)
+def class_of(module: ast.AST, name: str) -> ast.ClassDef | None:
+    return next(
+        (n for n in getattr(module, "body", ()) if isinstance(n, ast.ClassDef) and n.name == name), None
+    )
+
+
+def numbers_of(release: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in re.findall(r"\d+", release)[:3])
+
+
+def is_of(release: str, seam: Seam | Call) -> bool:
+    return seam.since <= numbers_of(release)[:2] < seam.until
+
+
+def fault(source: Source, seam: Seam) -> str | None:
+    module = source.module(seam.file)
     if module is None:
         return "there is no such file"
-    body: ast.AST | None = module
-    if owner:
-        body = next(
-            (n for n in module.body if isinstance(n, ast.ClassDef) and n.name == owner),
-            None,
-        )
-        if body is None:
-            return f"there is no class {owner}"
-    if parameters is None:
-        return None if name in names_set(body) else f"nothing sets {name}"
-    found = [n for n in body.body if isinstance(n, ast.FunctionDef) and n.name == name]
-    if not found:
-        return f"there is no function {name}"
-    has = [argument.arg for argument in found[-1].args.args]
-    return None if has[: len(parameters)] == parameters else f"it takes {has}, and {parameters} was known"
+    body: ast.AST = module
+    if seam.owner:
+        owner = class_of(module, seam.owner)
+        if owner is None:
+            return f"there is no class {seam.owner}"
+        body = owner
+    if seam.parameters is None:
+        return name_fault(body, seam)
+    found = source.function(seam.file, f"{seam.owner}.{seam.name}" if seam.owner else seam.name)
+    if found is None:
+        return f"there is no function {seam.name}"
+    has = [argument.arg for argument in found.args.posonlyargs + found.args.args]
+    known = seam.parameters
+    return None if has[: len(known)] == known else f"it takes {has}, and {known} was known"
 
 
-def names_set(body: ast.AST) -> Iterator[str]:
-    """Fields of the class, and attributes that its functions give `self`."""
+def name_fault(body: ast.AST, seam: Seam) -> str | None:
+    types = [kind for name, kind in names_set(body) if name == seam.name]
+    if not types:
+        return f"nothing sets {seam.name}"
+    given = {kind.strip("'\"") for kind in types if kind}
+    if seam.type and seam.type not in given:
+        return f"its type is {' or '.join(sorted(given)) or 'not given'}, and {seam.type} was known"
+    return None
+
+
+def names_set(body: ast.AST) -> Iterator[tuple[str, str]]:
+    """Fields of the class, and attributes that its functions give `self`, with their annotations."""
     for node in ast.walk(body):
-        targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
-        for target in targets if isinstance(node, ast.Assign | ast.AnnAssign) else ():
+        if isinstance(node, ast.Assign):
+            targets, kind = node.targets, ""
+        elif isinstance(node, ast.AnnAssign):
+            targets, kind = [node.target], ast.unparse(node.annotation)
+        else:
+            continue
+        for target in targets:
             for part in target.elts if isinstance(target, ast.Tuple) else [target]:
                 if isinstance(part, ast.Name):
-                    yield part.id
+                    yield part.id, kind
                 elif isinstance(part, ast.Attribute):
-                    yield part.attr
+                    yield part.attr, kind
 
 
-def main() -> int:
-    if len(sys.argv) < 2 or sys.argv[1].startswith("-"):
-        print(__doc__)
-        return 2
-    moved = 0
-    for place in sys.argv[1:]:
-        source = Source(Path(place))
-        faults = [(seam, found) for seam in SEAMS if (found := fault(source, *seam))]
-        print(f"{place}: {len(SEAMS) - len(faults)} of {len(SEAMS)} places are as the plugin knows them")
-        for (file, owner, name, _), found in faults:
-            print(f"  vllm/{file}: {owner + '.' if owner else ''}{name}: {found}")
-        moved += len(faults)
-    return 1 if moved else 0
+def call_fault(source: Source, call: Call) -> str | None:
+    function = source.function(call.file, call.function)
+    if function is None:
+        return "there is no such function"
+    calls = [n for n in ast.walk(function) if isinstance(n, ast.Call) and ast.unparse(n.func) == call.callee]
+    given = [", ".join([*map(ast.unparse, n.args), *map(ast.unparse, n.keywords)]) for n in calls]
+    if not given:
+        return f"it does not call {call.callee}"
+    if call.arguments not in given:
+        return f"it calls {call.callee} with ({') and ('.join(given)}), and ({call.arguments}) was known"
+    return None
+
+
+def functions_relied_on(release: str) -> list[tuple[str, str]]:
+    seams = [seam for seam in SEAMS if seam.parameters is not None and is_of(release, seam)]
+    named = [(seam.file, f"{seam.owner}.{seam.name}" if seam.owner else seam.name) for seam in seams]
+    called = [(call.file, call.function) for call in CALLS if is_of(release, call)]
+    return sorted({*named, *called, *RELIED})
+
+
+def recorded(lines: list[str]) -> dict[str, dict[tuple[str, str], str]]:
+    """Of each release, the hash of each function."""
+    found: dict[str, dict[tuple[str, str], str]] = {}
+    for line in lines:
+        if line.strip() and not line.startswith("#"):
+            release, file, name, digest = line.split()
+            found.setdefault(release, {})[file, name] = digest
+    return found
+
+
+def hashes_of(source: Source) -> dict[tuple[str, str], str]:
+    hashes = {place: source.hash_of(*place) for place in functions_relied_on(source.release)}
+    return {place: digest for place, digest in hashes.items() if digest is not None}
+
+
+def changed(source: Source, known: dict[str, dict[tuple[str, str], str]]) -> tuple[str, list[str]]:
+    """The release that it is compared with, and a line for each function that differs."""
+    own = numbers_of(source.release)
+    before = [release for release in known if numbers_of(release) <= own]
+    if not before:
+        return "", ["seams.txt has no release that it could be compared with"]
+    base = source.release if source.release in known else max(before, key=numbers_of)
+    now, then = hashes_of(source), known[base]
+    lines = []
+    for file, name in sorted(now.keys() | then.keys()):
+        old, new = then.get((file, name), "absent"), now.get((file, name), "absent")
+        if old != new:
+            lines.append(f"vllm/{file}: {name}: its source changed: {base} {old}, {source.release} {new}")
+    return base, lines
+
+
+def record(sources: list[Source]) -> None:
+    lines = RECORD.read_text(encoding="utf-8").splitlines() if RECORD.exists() else []
+    known = recorded(lines)
+    for source in sources:
+        known[source.release] = hashes_of(source)
+    text = "# Hashes of the functions of vLLM that the plugin relies on: ./dev seams --record writes them.\n"
+    text += "# Release, file, function, the first 16 digits of the SHA-256 of its source.\n"
+    for release in sorted(known, key=numbers_of):
+        for (file, name), digest in sorted(known[release].items()):
+            text += f"{release} {file} {name} {digest}\n"
+    RECORD.write_text(text, encoding="utf-8")
+
+
+def look(source: Source, known: dict[str, dict[tuple[str, str], str]]) -> list[str]:
+    """A line for each place that is not as the plugin knows it."""
+    lines = []
+    for seam in SEAMS:
+        if is_of(source.release, seam) and (found := fault(source, seam)):
+            lines.append(f"vllm/{seam.file}: {seam.owner + '.' if seam.owner else ''}{seam.name}: {found}")
+    for call in CALLS:
+        if is_of(source.release, call) and (found := call_fault(source, call)):
+            lines.append(f"vllm/{call.file}: {call.function}: {found}")
+    return lines + changed(source, known)[1]
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--record", action="store_true")
+    parser.add_argument("places", nargs="+", type=Path)
+    given = parser.parse_args(arguments)
+    sources = [Source(place) for place in given.places]
+    if given.record:
+        record(sources)
+    known = recorded(RECORD.read_text(encoding="utf-8").splitlines())
+    differing = 0
+    for source in sources:
+        faults = look(source, known)
+        seams = sum(is_of(source.release, seam) for seam in SEAMS)
+        calls = sum(is_of(source.release, call) for call in CALLS)
+        hashes = len(hashes_of(source))
+        print(
+            f"vLLM {source.release}: {seams} names and types, {calls} calls and {hashes} functions' sources "
+            f"compared; {len(faults)} differ"
+        )
+        for line in faults:
+            print(f"  {line}")
+        differing += len(faults)
+    return 1 if differing else 0
 
 
 if __name__ == "__main__":

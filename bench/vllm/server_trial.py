@@ -27,7 +27,7 @@ from trial.client import at_once
 from trial.compare import FAILED, Judge, Verdict
 from trial.model import Model, make_model
 from trial.server import Host, Server, ServerFailedError, croupier_flags, gpu_used_mib
-from trial.table import as_json, missing_modules, table
+from trial.table import as_json, missing_modules, needed_by, table
 
 ALL: list[Check] = [*texts.CHECKS, *scores.CHECKS, *own.CHECKS, *load.CHECKS, load.LAST]
 AGAIN = ("greedy, one request at a time", "min_tokens with ignore_eos: fixed lengths")
@@ -82,7 +82,7 @@ class Trial:
         self.say(f"{server.name} is ready after {seconds} s; the GPUs' memory in use: {gpu_used_mib()} MiB")
 
     def run(self) -> None:
-        if missing := missing_modules():
+        if missing := missing_modules(needed_by(environment()["vllm"] or "")):
             self.failed("modules that a server imports", "missing: " + ", ".join(missing))
         begun = time.monotonic()
         model = make_model(self._folder / "model", self._arguments.tokenizer, self._arguments.shape)

@@ -2,7 +2,7 @@
 # The commands of docs/vllm.md on a fresh virtual environment, timed from pip to the first token.
 #     bench/vllm/start.sh FOLDER [WHEEL]
 # WHEEL: of Croupier; none: one is made of the package that package.sh packed. vLLM itself is where the pack has it,
-# for a host without a registry has no wheel of it; torch is the host's. FOLDER/start.json has the seconds.
+# for a host without a registry has no wheel of it; torch is the host's. FOLDER/start.json has the seconds. RELEASE is vLLM's (env.sh).
 set -uo pipefail
 cd "$(dirname "$0")/../.." || exit
 [ $# -ge 1 ] || { sed -n 2,6p bench/vllm/start.sh >&2; exit 2; }
@@ -28,7 +28,7 @@ END
     )
 fi
 # The virtual environment alone may know Croupier.
-export PYTHONPATH=$here/vllm:$here/vllm/site:$PWD/bench/vllm
+export PYTHONPATH=$vllm:$vllm/site:$PWD/bench/vllm
 unset LD_LIBRARY_PATH
 now() { date +%s.%N; }
 begun=$(now)

@@ -129,6 +129,10 @@ class HostExecutor(Executor):
     def rank_get_kv_cache_spec(self) -> Any:
         return {"layer": FullAttentionSpec(block_size=16, num_kv_heads=1, head_size=64, dtype=torch.bfloat16)}
 
+    def rank_get_supported_kv_cache_layouts(self) -> Any:
+        # vLLM 0.33 asks for them.
+        return ["LBNHC"]
+
     def rank_determine_available_memory(self) -> int:
         # Of keys and values: 40 blocks, so few that long outputs are preempted.
         return 40 * 16 * 64 * 2 * 2

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 from croupier._programs import program_path
+from croupier.vllm import compat
 from support import Daemon
 
 ROOT = Path(__file__).parents[2]
@@ -57,9 +58,13 @@ def test_simulator_and_benchmarks_are_said_to_be_another_package_s() -> None:
         assert ended.stderr.count("\n") == 1
 
 
-def test_the_package_names_the_vllm_that_its_plugin_was_tried_with() -> None:
-    wanted = importlib.metadata.distribution("croupier").requires
-    assert [re.sub("[ ']", "", each) for each in wanted or []] == ['vllm==0.26.*;extra=="vllm"']
+def test_the_package_names_the_releases_of_vllm_that_its_plugin_supports() -> None:
+    [wanted] = importlib.metadata.distribution("croupier").requires or []
+    releases, extra = re.sub("[ '()]", "", wanted).split(";")
+    assert extra == 'extra=="vllm"'
+    between = {f"!=0.{minor}.*" for minor in range(27, 33)}
+    assert set(releases.removeprefix("vllm").split(",")) == {">=0.26", "<0.34"} | between
+    assert compat.names() == "0.26 and 0.33"
 
 
 def test_the_programs_of_the_package_run() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -10,13 +11,22 @@ import pytest
 pytest.importorskip("vllm")
 pytest.importorskip("host_engine", exc_type=ImportError)
 
-from vllm.entrypoints.serve.utils.error_response import create_error_response  # noqa: E402
 from vllm.outputs import CompletionOutput, RequestOutput  # noqa: E402
 from vllm.sampling_params import RequestOutputKind  # noqa: E402
 from vllm.v1.engine.async_llm import AsyncLLM, InputStreamError  # noqa: E402
 from vllm.v1.engine.output_processor import RequestOutputCollector  # noqa: E402
 
-from croupier.vllm import failures  # noqa: E402
+from croupier.vllm import compat, failures  # noqa: E402
+
+if compat.current().name == "0.26":
+    from vllm.entrypoints.serve.utils.error_response import create_error_response
+else:
+    from vllm.entrypoints.serve.exception_handling.error_response import create_error_response
+
+
+PATCHED = pytest.mark.skipif(
+    compat.current().raises_request_errors, reason="this vLLM's front end raises a request's error itself"
+)
 
 
 def output_of(*completions: tuple[str | None, str | int | None]) -> RequestOutput:
@@ -42,7 +52,7 @@ class Engine:
     model_config = vllm_config = renderer = errored = None
     generate = AsyncLLM.generate
 
-    def __init__(self, output: RequestOutput) -> None:
+    def __init__(self, output: Any) -> None:
         self.output = output
         self.aborted: list[str] = []
 
@@ -71,6 +81,7 @@ def _told() -> None:
         (failures.failed("step 7: the row holds NaN"), 500),
     ],
 )
+@PATCHED
 @pytest.mark.parametrize("before", [[], [("stop", None), (None, None)]], ids=["alone", "the last of three"])
 def test_a_client_is_told_the_reason_and_whose_fault_it_is(
     reason: str, status: int, before: list[Any]
@@ -82,6 +93,29 @@ def test_a_client_is_told_the_reason_and_whose_fault_it_is(
     assert response.error.message == reason
     assert response.error.code == status
     # The others of its `n` go on no longer.
+    assert engine.aborted == ["r"]
+
+
+@pytest.mark.skipif(
+    not compat.current().raises_request_errors, reason="this vLLM's scheduler keeps no error of a request"
+)
+@pytest.mark.parametrize(
+    ("reason", "status"),
+    [
+        (failures.refused("no token is left: every one is masked"), 400),
+        (failures.failed("step 7: the row holds NaN"), 500),
+    ],
+)
+def test_the_schedulers_own_error_tells_the_client_the_reason(reason: str, status: int) -> None:
+    scheduler = SimpleNamespace(grammar_compile_error_reqs={})
+    compat.current().end_requests(scheduler, {"r": reason}, failures.is_refused)
+    # What the output processor puts for it.
+    engine = Engine(scheduler.grammar_compile_error_reqs["r"].to_exception())
+    with pytest.raises(Exception, match="Croupier") as raised:
+        asyncio.run(engine.collect())
+    response = create_error_response(raised.value)
+    assert response.error.message == reason
+    assert response.error.code == status
     assert engine.aborted == ["r"]
 
 

@@ -101,6 +101,7 @@ class Engine:
             req_id_to_index={name: row for row, name in enumerate(names)},
             sampled_token_ids=[[token] for _ in names],
             prompt_logprobs_dict={},
+            prompt_token_id_logprobs_dict={},
         )
         self.plane.collect(batch, output)
         return getattr(output, "croupier_errors", {})

@@ -5,18 +5,25 @@ from typing import Any
 
 import pytest
 
-from croupier.vllm import requirements
+from croupier.vllm import compat, requirements
 from croupier.vllm.requirements import check_engine, faults
 
 
 def engine(**other: Any) -> SimpleNamespace:
-    model = {"runner_type": "generate", "logits_processors": None, "hf_config": None, "hf_text_config": None}
+    model = {
+        "runner_type": "generate",
+        "logits_processors": None,
+        "hf_config": None,
+        "hf_text_config": None,
+        "return_sampling_mask": False,
+    }
     parallel = {
         "pipeline_parallel_size": 1,
         "prefill_context_parallel_size": 1,
         "data_parallel_size": 1,
         "tensor_parallel_size": 2,
         "nnodes_within_dp": 1,
+        "enable_elastic_ep": False,
     }
     scheduler = {"async_scheduling": True}
     whole = {
@@ -24,6 +31,8 @@ def engine(**other: Any) -> SimpleNamespace:
         "speculative_config": None,
         "lora_config": None,
         "kv_transfer_config": None,
+        "watermark_config": None,
+        "is_mm_encoder_only": False,
         "additional_config": {"croupier": {}},
     }
     for part in (model, parallel, scheduler, whole):
@@ -74,6 +83,7 @@ def test_an_engine_of_the_usual_kind_is_served(other: dict[str, Any]) -> None:
         ({"prefill_context_parallel_size": 2}, "prefill_context_parallel_size is above 1"),
         ({"kv_transfer_config": RECOMPUTES}, "kv_load_failure_policy is 'recompute'"),
         ({"nnodes_within_dp": 2}, "on several hosts"),
+        ({"enable_elastic_ep": True}, "enable_elastic_ep is set"),
         ({"data_parallel_size": 2}, "data_parallel_size is 2, with which it was never run"),
     ],
 )
@@ -104,21 +114,78 @@ def test_logits_processors_of_other_packages_are_refused_by_name(monkeypatch: py
 
 
 @pytest.mark.parametrize(
-    "release", ["0.24.0", "0.25.9", "0.27.0", "0.33.0", "0.260.1", "1.0", "0.1.dev5+gabc"]
+    "release", ["0.24.0", "0.25.9", "0.27.0", "0.32.9", "0.34.0", "0.260.1", "1.0", "0.1.dev5+gabc"]
 )
-def test_a_release_of_vllm_that_was_not_tested_is_refused_by_its_number(
+def test_an_unsupported_release_of_vllm_is_refused_by_its_number(
     release: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(requirements, "installed_release", lambda: release)
-    with pytest.raises(ValueError, match="not tested with vLLM") as refused:
+    with pytest.raises(ValueError, match="does not support vLLM") as refused:
         check_engine(engine())
     assert release in str(refused.value)
-    assert "vllm==0.26.*" in str(refused.value)
+    assert "It supports vLLM 0.26 and 0.33" in str(refused.value)
+    assert "vllm==0.33.*" in str(refused.value)
     assert '"untested": true' in str(refused.value)
     check_engine(engine(additional_config={"croupier": {"untested": True}}))
 
 
-@pytest.mark.parametrize("release", ["0.26", "0.26.0", "0.26.3", "0.26.0.post1", "0.26.1rc1+cu130"])
-def test_the_tested_releases_start(release: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "release", ["0.26", "0.26.0", "0.26.3", "0.26.0.post1", "0.26.1rc1+cu130", "0.33.0", "0.33.1+cu130"]
+)
+def test_the_supported_releases_start(release: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(requirements, "installed_release", lambda: release)
     check_engine(engine())
+
+
+@pytest.mark.parametrize(
+    ("other", "text"),
+    [
+        ({"watermark_config": object()}, "watermark_config is set"),
+        ({"return_sampling_mask": True}, "return_sampling_mask is set"),
+        ({"is_mm_encoder_only": True}, "mm_encoder_only is set"),
+    ],
+)
+def test_what_0_33_brought_and_croupier_lacks_is_refused_by_name(
+    other: dict[str, Any], text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compat, "current", lambda: compat.supported("0.33.0"))
+    [fault] = faults(engine(**other))
+    assert text in fault
+    monkeypatch.setattr(compat, "current", lambda: compat.supported("0.26.0"))
+    assert faults(engine(**other)) == []
+
+
+@pytest.mark.parametrize(
+    ("release", "name"),
+    [
+        ("0.26.0", "0.26"),
+        ("0.33.0", "0.33"),
+        ("0.25.9", "0.26"),
+        ("0.29.1", "0.26"),
+        ("0.34.0", "0.33"),
+        ("1.0", "0.33"),
+        ("of an unknown release", "0.33"),
+    ],
+)
+def test_an_untested_release_is_taken_for_the_newest_supported_one_before_it(release: str, name: str) -> None:
+    assert compat.nearest(release).name == name
+
+
+def test_the_installed_release_is_asked_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+    monkeypatch.setattr(compat, "installed_release", lambda: asked.append(1) or "0.33.0")
+    compat.current.cache_clear()
+    try:
+        assert compat.current() is compat.current()
+    finally:
+        compat.current.cache_clear()
+    assert asked == [1]
+
+
+def test_the_log_says_whose_random_numbers_rng_vllm_has() -> None:
+    texts = [compat.nearest(release).about_rng for release in ("0.26.0", "0.33.0")]
+    assert texts == [
+        "extra_args {'rng': 'vllm'} draws with the random numbers of vLLM 0.33; "
+        "no rng has those of this vLLM (0.26)",
+        "extra_args {'rng': 'vllm'} draws with the random numbers of this vLLM (0.33)",
+    ]

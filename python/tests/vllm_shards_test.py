@@ -14,14 +14,20 @@ pytest.importorskip("host_engine", exc_type=ImportError)
 
 from vllm.config import VllmConfig, set_current_vllm_config  # noqa: E402
 from vllm.model_executor.layers.logits_processor import LogitsProcessor  # noqa: E402
-from vllm.model_executor.models.chameleon import ChameleonForConditionalGeneration  # noqa: E402
 from vllm.model_executor.models.gemma4_mm import Gemma4ForConditionalGeneration  # noqa: E402
 from vllm.model_executor.models.moondream3 import Moondream3ForCausalLM  # noqa: E402
+from vllm.utils import torch_utils  # noqa: E402
 
 from croupier.vllm import shards  # noqa: E402
 from croupier.vllm.executor import geometry_of, must_gather  # noqa: E402
 
 HIDDEN = 16
+
+
+@pytest.fixture(autouse=True)
+def _pageable(monkeypatch: pytest.MonkeyPatch) -> None:
+    # vLLM was told of a GPU, which there is not.
+    monkeypatch.setattr(torch_utils, "PIN_MEMORY", False, raising=False)
 
 
 class Ranks:
@@ -47,7 +53,7 @@ class Ranks:
             self.given = hidden
             return hidden @ self.heads[rank].T
 
-        lm_head = SimpleNamespace(quant_method=SimpleNamespace(apply=apply))
+        lm_head = SimpleNamespace(quant_method=SimpleNamespace(apply=apply), tp_size=self.ranks)
         return SimpleNamespace(
             lm_head=lm_head,
             logits_processor=self.processor,
@@ -81,8 +87,12 @@ def moondream3(answer: int) -> Callable[[Any], Any]:
 
 def chameleon(*image_tokens: int) -> Callable[[Any], Any]:
     def wrap(model: Any) -> Any:
+        # vLLM 0.33 has it no more.
+        models = pytest.importorskip("vllm.model_executor.models.chameleon")
         model.model = SimpleNamespace(vocabulary_mapping=SimpleNamespace(image_tokens=list(image_tokens)))
-        model.compute_logits = lambda hidden: ChameleonForConditionalGeneration.compute_logits(model, hidden)
+        model.compute_logits = lambda hidden: models.ChameleonForConditionalGeneration.compute_logits(
+            model, hidden
+        )
         return model
 
     return wrap
@@ -183,3 +193,19 @@ def test_rows_of_another_length_than_the_vocabulary_are_refused(monkeypatch: Any
     described = Ranks(2, 500, monkeypatch).described(plain)
     with pytest.raises(ValueError, match="has 500 logits, in 2 parts of 256, for a vocabulary of 501"):
         geometry_of(described, 501)
+
+
+def test_a_class_that_gathers_in_its_own_way_is_known() -> None:
+    class Own(LogitsProcessor):
+        def _gather_logits(self, logits: Any) -> Any:
+            return super()._gather_logits(logits)
+
+    class Model(torch.nn.Module):
+        def __init__(self, kind: type) -> None:
+            super().__init__()
+            with set_current_vllm_config(VllmConfig()):
+                self.logits_processor = kind(64)
+
+    assert shards._gathers_in_its_own_way(Model(Own))
+    assert not shards._gathers_in_its_own_way(Model(LogitsProcessor))
+    assert not shards._gathers_in_its_own_way(SimpleNamespace())

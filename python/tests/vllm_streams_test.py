@@ -145,9 +145,22 @@ def batch_of(names: list[str], ends: bool) -> SimpleNamespace:
         query_start_loc=torch.arange(count + 1),
         num_computed_tokens_np=np.full(count, 7),
         num_scheduled_tokens=np.ones(count, dtype=np.int32),
-        prefill_len_np=np.array([20 if name == "c" else 5 for name in names]),
-        max_seq_len_np=np.full(count, 8 if ends else 99),
+        # One that ends does so by the token behind its prompt: vLLM 0.33 foresees no other end.
+        prefill_len_np=np.array([20 if name == "c" else 8 if ends else 5 for name in names]),
+        is_prefilling_np=np.array([name == "c" or ends for name in names]),
+        max_seq_len_np=np.full(count, 9 if ends else 99),
+        num_draft_tokens=0,
     )
+
+
+def state_of(batch: Any) -> Any:
+    """What execute_model() leaves; what is not named is nothing, or none."""
+    state = model_runner.ExecuteModelState
+    given = dict.fromkeys(state._fields)
+    given.update(input_batch=batch, hidden_states=torch.zeros(3, 8), finished_req_ids=set())
+    if "num_spec_tokens_to_schedule" in given:
+        given["num_spec_tokens_to_schedule"] = 0
+    return state(**given)
 
 
 def runner_of(device: Device, batch: Any, stages: int) -> Any:
@@ -155,6 +168,7 @@ def runner_of(device: Device, batch: Any, stages: int) -> Any:
     runner = runners.CroupierModelRunner.__new__(runners.CroupierModelRunner)
     handler = pp_utils.PPHandler.__new__(pp_utils.PPHandler)
     handler.is_last_rank, handler.last_rank, handler.broadcast_group = True, 1, None
+    handler.max_sample_len = 1
     handler.main_stream, handler.broadcast_stream, handler.queue = device.main, device.side, deque()
     on_gpu = SimpleNamespace(gpu=torch.zeros(4), np=np.zeros(4))
     runner.__dict__.update(
@@ -170,10 +184,14 @@ def runner_of(device: Device, batch: Any, stages: int) -> Any:
         lora_config=None,
         croupier_timeout=1.0,
         eplb=SimpleNamespace(step=lambda *_, **__: None),
-        kv_connector=SimpleNamespace(post_forward=lambda _: None),
+        kv_connector=SimpleNamespace(post_forward=lambda *_, **__: None),
+        aux_output_connector=None,
+        check_ep_fault=False,
         model=SimpleNamespace(compute_logits=lambda hidden: hidden * 2),
         model_state=SimpleNamespace(postprocess_state=lambda *_: None),
-        prompt_logprobs_worker=SimpleNamespace(compute_prompt_logprobs=lambda *_: {}),
+        prompt_logprobs_worker=SimpleNamespace(
+            compute_prompt_logprobs=lambda *_: {}, compute_prompt_token_id_logprobs=lambda *_: {}
+        ),
         sampler=SimpleNamespace(penalties_state=SimpleNamespace(output_bin_counts=None)),
         req_states=SimpleNamespace(
             all_token_ids=on_gpu,
@@ -181,8 +199,9 @@ def runner_of(device: Device, batch: Any, stages: int) -> Any:
             prompt_len=on_gpu,
             total_len=on_gpu,
             last_sampled_tokens=None,
+            draft_tokens=None,
         ),
-        execute_model_state=model_runner.ExecuteModelState(batch, None, None, torch.zeros(3, 8), None, set()),
+        execute_model_state=state_of(batch),
     )
     return runner
 

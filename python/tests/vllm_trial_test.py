@@ -202,3 +202,10 @@ def test_modules_without_a_file_are_stand_ins(monkeypatch: Any) -> None:
     found = table.missing_modules(["json", "stood_in", "not_there_at_all"])
     assert found == ["stood_in (a stand-in)", found[1]]
     assert found[1].startswith("not_there_at_all (ModuleNotFoundError")
+
+
+def test_a_newer_vllm_needs_more_modules() -> None:
+    assert "orjson" not in table.needed_by("0.26.0")
+    assert {"orjson", "uvicorn"} <= set(table.needed_by("0.33.0"))
+    assert table.needed_by("1.0") == table.needed_by("0.33.0")
+    assert table.needed_by("") == table.NEEDED

@@ -33,6 +33,8 @@ constexpr const char* kFoot = R"(
 Further restrictions:
 
 - With `rng` `sglang` or `vllm`, `child` must be 0, because their children differ in the seed.
+- `rng` `vllm` draws the random numbers of vLLM 0.33's model runner V2. Those of vLLM 0.26 are others,
+  and no `rng` draws them.
 - With `mirostat`, `adaptive_target` must be off.
 - `min_tokens` must be at most `max_tokens`, unless that is off.
 - `eos_token_id` must be an id of the vocabulary, and `logprobs` at most 64 in a session.

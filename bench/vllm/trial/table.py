@@ -16,7 +16,13 @@ NEEDED = (
     "openai_harmony", "pydantic", "zmq", "msgspec", "llguidance", "xgrammar", "safetensors", "tokenizers",
     "transformers",
 )  # fmt: skip
+NEEDED_SINCE_0_33 = ("orjson", "anthropic")
 WIDTH = 100
+
+
+def needed_by(release: str) -> tuple[str, ...]:
+    numbers = [int(part) for part in release.split(".")[:2] if part.isdigit()]
+    return NEEDED + NEEDED_SINCE_0_33 if numbers >= [0, 33] else NEEDED
 
 
 def missing_modules(names: Iterable[str] = NEEDED) -> list[str]:

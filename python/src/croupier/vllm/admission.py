@@ -61,7 +61,8 @@ def install(input_processor: type) -> None:
     def checked_process(self: Any, *args: Any, **kwargs: Any) -> Any:
         request = process(self, *args, **kwargs)
         if self.croupier_limits is not None and request.sampling_params is not None:
-            if request.prompt_token_ids is None:
+            # A prompt of both kinds has ids that stand for embeddings, and penalties would count them.
+            if request.prompt_token_ids is None or request.prompt_embeds is not None:
                 raise ValueError(NO_PROMPT_IDS)
             # Now it has the model's defaults, the EOS ids and the bad words' ids.
             check_request(request.sampling_params, self.croupier_limits)

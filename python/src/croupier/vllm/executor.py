@@ -18,7 +18,7 @@ from vllm.v1.executor.uniproc_executor import UniProcExecutor
 
 from croupier import Error, Session
 
-from . import pipeline
+from . import compat, pipeline
 from .admission import limits_of
 from .failures import end_requests_with_errors
 from .keeper import Keeper
@@ -77,8 +77,12 @@ class WithSession:
 
     def initialize_from_config(self, kv_cache_configs: Any) -> None:
         super().initialize_from_config(kv_cache_configs)
-        # Only now: the workers' warm-up is over, and the longest length is known.
-        self._open_session()
+        self._open_session_after("initialize_from_config")
+
+    def compile_or_warm_up_model(self) -> None:
+        # vLLM 0.26 does this in initialize_from_config().
+        super().compile_or_warm_up_model()
+        self._open_session_after("compile_or_warm_up_model")
 
     def execute_model(self, scheduler_output: Any, non_block: bool = False) -> Any:
         if self.croupier_plane is not None:
@@ -112,6 +116,11 @@ class WithSession:
                 ends.callback(plane.close)
             if keeper is not None:
                 ends.callback(keeper.close)
+
+    def _open_session_after(self, call: str) -> None:
+        """Not before: the workers' warm-up is over, and the longest length is known."""
+        if call == compat.current().opens_session_after and self.croupier_plane is None:
+            self._open_session()
 
     def _open_session(self) -> None:
         config = self.vllm_config
@@ -209,6 +218,7 @@ class WithSession:
             session.close()
             raise
         logger.info("Croupier decides the tokens: %s, %s, %s", session.segment_path, transport, geometry)
+        logger.info(compat.current().about_rng)
         cache = config.cache_config
         cached = (cache.num_gpu_blocks or 0) * (cache.block_size or 0)
         room = room_of(session.segment_path, sequences_at_once, cached, longest)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import functools
 from typing import Any
 
+from . import compat
+
 _REFUSED = "Croupier refused this request: "
 _FAILED = "Croupier could not decide a token of this request: "
 
@@ -17,6 +19,10 @@ def refused(reason: str) -> str:
 def failed(reason: str) -> str:
     """The request is right: the model's logits or the daemon are not."""
     return _FAILED + reason
+
+
+def is_refused(reason: str) -> bool:
+    return reason.startswith(_REFUSED)
 
 
 def end_requests_with_errors(log: Any) -> None:
@@ -39,7 +45,7 @@ def end_requests_with_errors(log: Any) -> None:
             return update(self, scheduler_output, model_runner_output)
         for name, reason in errors.items():
             log(f"request {name} ends without a further token: {reason}")
-        self.grammar_compile_error_reqs.update(errors)
+        compat.current().end_requests(self, errors, is_refused)
         outputs = update(self, scheduler_output, model_runner_output)
         for each in outputs.values():
             for output in each.outputs:
@@ -57,9 +63,12 @@ def end_requests_with_errors(log: Any) -> None:
 def tell_clients() -> None:
     """In the front end: raises the reason where a request's outputs are waited for.
 
-    vLLM's server would answer "Internal server error" to each. It answers 400 and the text for a ValueError,
-    500 and the text for a GenerationError. LLM.generate() returns such an output: its stop_reason says why.
+    vLLM 0.33 does that itself. The server of 0.26 would answer "Internal server error" to each. It answers
+    400 and the text for a ValueError, 500 and the text for a GenerationError. LLM.generate() returns such an
+    output: its stop_reason says why.
     """
+    if compat.current().raises_request_errors:
+        return
     from vllm.v1.engine.output_processor import RequestOutputCollector
 
     if hasattr(RequestOutputCollector, "croupier_tells"):
@@ -83,12 +92,10 @@ def _error_of(output: Any) -> Exception | None:
         reason = each.stop_reason
         if each.finish_reason != "error" or not isinstance(reason, str):
             continue
-        if reason.startswith(_REFUSED):
+        if is_refused(reason):
             return _passed_on(ValueError(reason))
         if reason.startswith(_FAILED):
-            from vllm.entrypoints.openai.engine.protocol import GenerationError
-
-            return _passed_on(GenerationError(reason))
+            return _passed_on(compat.current().generation_error(reason))
     return None
 
 

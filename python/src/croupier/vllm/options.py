@@ -54,7 +54,7 @@ class Options:
     spare_batches: int = 0
     """Of an engine with pipeline stages: batches in flight beyond vLLM's, which hide the time of deciding."""
     untested: bool = False
-    """Lets a release of vLLM start that Croupier was not tested with."""
+    """Lets a release of vLLM start that Croupier does not support."""
 
     @classmethod
     def parse(cls, given: Mapping[str, Any]) -> Options:

@@ -155,6 +155,10 @@ def _stops(sampling: Any, request: Request) -> None:
 def _refuse_what_is_missing(sampling: Any) -> None:
     if getattr(sampling, "thinking_token_budget", None) is not None:
         raise ValueError("thinking_token_budget is not supported with Croupier; leave it out")
+    if getattr(sampling, "trace_decode_token_ids", None) is not None:
+        raise ValueError(
+            "trace_decode_token_ids is not supported with Croupier, which draws every token; leave it out"
+        )
 
 
 def _check_limits(request: Request, limits: Limits) -> None:

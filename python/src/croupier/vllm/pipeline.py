@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 from typing import Any
 
+from . import compat
 from .options import Options
 
 
@@ -36,7 +37,7 @@ def slots_of(vllm_config: Any) -> int:
 
 def prepare_engine_core(vllm_config: Any) -> None:
     """Before the workers and the scheduler are made; a second call does nothing."""
-    if is_pipeline(vllm_config):
+    if is_pipeline(vllm_config) and not compat.current().holds_back_preempted:
         _hold_back_preempted()
     prepare_worker(vllm_config)
 
@@ -66,12 +67,12 @@ def send_tokens_first(pp_handler: Any) -> None:
 def _hold_back_preempted() -> None:
     """Lets the scheduler resume no request whose token is under way.
 
-    vLLM would prefill it without that token, and count the token twice; with one stage the token has come
-    by then. Tokens that a reset of the prefix cache gives up are waited for too: a second reset before they
-    are there would forget that they are to be dropped. As long as one waits for a token nobody is admitted
-    from the queue that it heads: those behind it would take the room for which it was preempted. By priority
-    vLLM admits from two queues, whichever head is the more urgent, so that nobody is admitted from either;
-    else those that it has skipped come first anyhow.
+    vLLM 0.33 does the same by itself. 0.26 would prefill it without that token, and count the token twice;
+    with one stage the token has come by then. Tokens that a reset of the prefix cache gives up are waited
+    for too: a second reset before they are there would forget that they are to be dropped. As long as one
+    waits for a token nobody is admitted from the queue that it heads: those behind it would take the room
+    for which it was preempted. By priority vLLM admits from two queues, whichever head is the more urgent,
+    so that nobody is admitted from either; else those that it has skipped come first anyhow.
     """
     from vllm.v1.core.sched.request_queue import SchedulingPolicy, create_request_queue
     from vllm.v1.core.sched.scheduler import Scheduler
@@ -145,7 +146,8 @@ def _rotate_more() -> None:
     def begin_with_spare(self: Any, *args: Any, **kwargs: Any) -> None:
         begin(self, *args, **kwargs)
         # Only a request's next step is reckoned with it.
-        self.pp_size += spare_batches(self.vllm_config)
+        stagger = compat.current().stagger
+        setattr(self, stagger, getattr(self, stagger) + spare_batches(self.vllm_config))
 
     VllmConfig.max_concurrent_batches = property(max_concurrent_batches)
     AsyncScheduler.__init__ = begin_with_spare

@@ -10,6 +10,7 @@ import numpy as np
 
 from croupier import DecisionError, Error
 
+from . import compat
 from .failures import failed, refused
 from .order import Order
 from .sequences import Sequence, Sequences, ended_by_count
@@ -166,8 +167,7 @@ class Plane:
         if errors:
             for name in errors:
                 output.sampled_token_ids[output.req_id_to_index[name]] = []
-                # vLLM takes them from requests that bring a token, and insists on it.
-                output.prompt_logprobs_dict.pop(name, None)
+                compat.current().drop_prompt_logprobs(output, name)
             output.croupier_errors = errors
         return output
 

@@ -6,9 +6,9 @@ import importlib.metadata
 import os
 from typing import Any
 
+from . import compat
+from .compat import installed_release
 from .options import Options
-
-TESTED = "0.26"
 
 
 def check_engine(vllm_config: Any) -> None:
@@ -21,23 +21,14 @@ def check_engine(vllm_config: Any) -> None:
 def check_release(options: Options) -> None:
     """Raises a ValueError where the installed vLLM is another one than Croupier was tested with."""
     release = installed_release()
-    if not options.untested and not is_tested(release):
+    if not options.untested and compat.supported(release) is None:
+        newest = compat.RELEASES[-1].name
         raise ValueError(
-            f"Croupier was not tested with vLLM {release}, and relies on much of vLLM that changes from one "
-            f"release to the next; it was with vLLM {TESTED}: pip install 'vllm=={TESTED}.*'. To try it all "
-            'the same: --additional-config \'{"croupier": {"untested": true}}\''
+            f"Croupier does not support vLLM {release}. It supports vLLM {compat.names()}, because the "
+            "plugin relies on parts of vLLM that change between releases: "
+            f"pip install 'vllm=={newest}.*'. To try it with this release: "
+            '--additional-config \'{"croupier": {"untested": true}}\''
         )
-
-
-def installed_release() -> str:
-    try:
-        return importlib.metadata.version("vllm")
-    except importlib.metadata.PackageNotFoundError:
-        return "of an unknown release"
-
-
-def is_tested(release: str) -> bool:
-    return release == TESTED or release.startswith(f"{TESTED}.")
 
 
 def faults(vllm_config: Any) -> list[str]:
@@ -93,6 +84,10 @@ def faults(vllm_config: Any) -> list[str]:
             "its kv_load_failure_policy is 'recompute', which drops tokens that are drawn already; 'fail' "
             "would be right"
         )
+    if getattr(parallel, "enable_elastic_ep", False):
+        # Workers that join later have no session.
+        found.append("enable_elastic_ep is set, with which it was never run; leave it out")
+    found += compat.current().faults(vllm_config)
     if os.environ.get("VLLM_COMPUTE_NANS_IN_LOGITS", "0") not in ("", "0"):
         found.append(
             "VLLM_COMPUTE_NANS_IN_LOGITS is set; without it would be right: a row with a NaN ends its request"

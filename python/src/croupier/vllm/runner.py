@@ -57,7 +57,7 @@ class CroupierModelRunner(GPUModelRunner):
         if self.is_last_pp_rank and type(self.sampler) is Sampler:
             thin(self.sampler)
 
-    def profile_run(self) -> None:
+    def profile_run(self, *args: Any, **kwargs: Any) -> None:
         kept = None
         if self.is_last_pp_rank and self.pp_handler is not None:
             # The next batches' models run while the logits of those before them are still read (`sample`):
@@ -69,7 +69,7 @@ class CroupierModelRunner(GPUModelRunner):
                 dtype=self.model_config.head_dtype,
                 device=self.device,
             )
-        super().profile_run()
+        super().profile_run(*args, **kwargs)
         del kept
 
     def _dummy_sampler_run(self, hidden_states: torch.Tensor) -> None:

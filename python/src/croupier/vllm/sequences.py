@@ -13,7 +13,7 @@ from croupier import Error, Params
 from .parameters import Limits, Request, translate
 
 _TABLE_FULL = 16
-NO_PROMPT_IDS = "prompt_embeds has no token ids, which penalties need; a prompt of tokens is right"
+NO_PROMPT_IDS = "prompt_embeds has no token ids, which penalties need; send a prompt of tokens"
 
 
 @dataclass
@@ -98,7 +98,7 @@ class Sequences:
     def admit(self, new: Any, last_step: int) -> None:
         """A request that is new, or comes back from a preemption with what it has drawn so far."""
         prompt = new.prompt_token_ids
-        if prompt is None:
+        if prompt is None or getattr(new, "prompt_embeds", None) is not None:
             self._refuse(new.req_id, NO_PROMPT_IDS)
             return
         tokens = new.prefill_token_ids or prompt

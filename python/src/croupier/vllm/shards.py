@@ -50,11 +50,24 @@ def describe(model: Any, hidden: torch.Tensor, rank: int, ranks: int, always_gat
         row = model.compute_logits(hidden)
         return _described(rank, row, row, False)
     row, own = _row_and_own(model, hidden)
-    if own is None:
+    if own is None or _gathers_in_its_own_way(model):
         # Not from vLLM's LogitsProcessor: nobody knows what the rank would compute alone.
         return _described(rank, row, part_of(row, rank, ranks), True)
     gathers = always_gathers or not _is_alone_the_same(model, hidden, row, own, rank, ranks)
     return _described(rank, row, own, gathers)
+
+
+def _gathers_in_its_own_way(model: Any) -> bool:
+    """Whether a class of the model overrides how logits are gathered, which `_gathering_by` does not replace.
+
+    Such a class may gather small batches itself and leave large ones to vLLM, as DeepSeek V4.1's does.
+    """
+    modules = model.modules() if isinstance(model, torch.nn.Module) else ()
+    native = LogitsProcessor._gather_logits
+    return any(
+        isinstance(module, LogitsProcessor) and type(module)._gather_logits is not native
+        for module in modules
+    )
 
 
 def _row_and_own(model: Any, hidden: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor | None]:

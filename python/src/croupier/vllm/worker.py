@@ -7,7 +7,7 @@ from typing import Any
 from vllm.v1.worker.gpu.sample.sampler import Sampler
 from vllm.v1.worker.gpu_worker import Worker
 
-from . import pipeline
+from . import compat, pipeline
 from .order import Order
 from .runner import CroupierModelRunner
 
@@ -16,11 +16,14 @@ class CroupierWorker(Worker):
     def init_device(self) -> None:
         pipeline.prepare_worker(self.vllm_config)
         super().init_device()
-        # The runner's class is chosen inside of init_device(), which has no hook for it.
-        self.model_runner.__class__ = CroupierModelRunner
+        compat.current().adopt_runner(self, CroupierModelRunner)
         if self.model_runner.pp_handler is not None:
             pipeline.deepen(self.model_runner.pp_handler, self.vllm_config)
             pipeline.send_tokens_first(self.model_runner.pp_handler)
+
+    def _make_model_runner(self) -> Any:
+        # vLLM 0.33 calls this in init_device(), 0.26 does not.
+        return CroupierModelRunner(self.vllm_config, self.device)
 
     def croupier_describe(self) -> dict[str, Any] | None:
         return self.model_runner.croupier_describe()
