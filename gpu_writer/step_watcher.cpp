@@ -22,16 +22,19 @@ constexpr std::chrono::seconds kUntilIdle{1};
 constexpr std::chrono::milliseconds kRequestsFollow{100};
 // A sampler may die between its request and the count that announces it.
 constexpr std::chrono::milliseconds kLookAtAll{2};
-// A GPU that waits for a request that never comes, because the daemon is gone for good, blocks every caller
-// that waits for the GPU. It waits as long as engines wait for one call of a worker.
-constexpr std::chrono::seconds kAnsweredAtMost{300};
 // Where rows stay the GPU need not wait for requests at all.
 constexpr std::chrono::seconds kUntilRest{1};
 
 }  // namespace
 
-StepWatcher::StepWatcher(const shm::Segment& segment, std::uint32_t rank, Calls calls)
-    : segment_(segment), rank_(rank), calls_(std::move(calls)), rested_(segment.geometry().slots) {
+StepWatcher::StepWatcher(const shm::Segment& segment, std::uint32_t rank, Calls calls,
+                         std::chrono::nanoseconds answered_at_most)
+    : segment_(segment),
+      rank_(rank),
+      calls_(std::move(calls)),
+      answered_at_most_(answered_at_most),
+      rested_(segment.geometry().slots),
+      sent_(segment.geometry().slots) {
     if (calls_.answer) answers_.emplace(segment, rank, calls_.answer);
     thread_ = std::thread([this] { serve(); });
 }
@@ -114,7 +117,16 @@ bool StepWatcher::is_over(const WatchedStep& step, Clock::time_point now) {
         calls_.landed(number);
         return true;
     }
-    return session_over() || (answers_ && now - step.since > kAnsweredAtMost && !calls_.stays(step));
+    return session_over() || (answers_ && answered_for(step, now) > answered_at_most_ && !calls_.stays(step));
+}
+
+// Not since the step was begun: an engine may begin a step long before its model runs, and until then nothing
+// is requested, nothing waits for requests, and it is not known whether the rows stay.
+StepWatcher::Clock::duration StepWatcher::answered_for(const WatchedStep& step, Clock::time_point now) {
+    if (!shm::slice_ready(segment_, step.begun.step, rank_)) return {};
+    Sent& sent = sent_[segment_.slot_of(step.begun.step)];
+    if (sent.opening != step.opening) sent = {step.opening, now};
+    return now - sent.at;
 }
 
 // Rings for the first tiles, so that the samplers are awake when the last land, and for the last.
