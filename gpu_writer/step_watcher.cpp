@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "gpu_writer/decided_tokens.h"
-#include "gpu_writer/logits_pace.h"
 #include "shm/bell.h"
 #include "shm/clock.h"
 #include "shm/logits_publisher.h"
@@ -190,10 +189,13 @@ void StepWatcher::forget_ended() {
     changed_.notify_all();
 }
 
-std::chrono::nanoseconds StepWatcher::until_next_look(bool has_logits, Clock::duration quiet) const {
+// Under the lock.
+std::chrono::nanoseconds StepWatcher::until_next_look(bool has_logits, Clock::time_point now) const {
+    const auto quiet = now - last_progress_;
     if (has_logits && quiet < kSpin) return kBetweenLooks;
     if (has_logits) return quiet < kUntilIdle ? kBetweenLateLooks : kLongestSleep;
-    return until_look_for_logits(forecast_, shm::monotonic_ns());
+    const auto since_begun = watched_.empty() ? Clock::duration{} : now - watched_.front().since;
+    return until_look_for_logits(forecast_, shm::monotonic_ns(), since_begun);
 }
 
 // Under the lock. `seen`: what had been asked of the thread before it looked.
@@ -203,10 +205,9 @@ void StepWatcher::pause(std::unique_lock<std::mutex>& lock, const Found& found, 
         last_progress_ = now;
         return;
     }
-    const auto quiet = now - last_progress_;
     const bool spins = found.logits && now - last_request_ < kRequestsFollow;
-    if (spins && quiet < kSpin) return;
-    changed_.wait_for(lock, until_next_look(found.logits, quiet), [&] { return asked_ != seen; });
+    if (spins && now - last_progress_ < kSpin) return;
+    changed_.wait_for(lock, until_next_look(found.logits, now), [&] { return asked_ != seen; });
 }
 
 void StepWatcher::serve() {

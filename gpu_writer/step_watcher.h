@@ -13,6 +13,7 @@
 #include <thread>
 #include <vector>
 
+#include "gpu_writer/logits_pace.h"
 #include "gpu_writer/request_answers.h"
 #include "gpu_writer/watched_step.h"
 #include "shm/logits_forecast.h"
@@ -82,7 +83,7 @@ class StepWatcher {
     bool note_ready(std::uint64_t step, std::uint64_t ready_ns);
     void forget_ended();
     void pause(std::unique_lock<std::mutex>& lock, const Found& found, std::uint64_t seen);
-    std::chrono::nanoseconds until_next_look(bool has_logits, Clock::duration quiet) const;
+    std::chrono::nanoseconds until_next_look(bool has_logits, Clock::time_point now) const;
 
     const shm::Segment& segment_;
     std::uint32_t rank_;
@@ -91,7 +92,7 @@ class StepWatcher {
 
     // The thread's own.
     std::optional<RequestAnswers> answers_;
-    shm::LogitsForecast forecast_;
+    shm::LogitsForecast forecast_{kLongestStepNs};
     std::uint64_t next_ready_ = 0;           // a step before it has had its logits
     std::uint64_t rung_for_first_ = ~0ULL;   // the step of which some tiles have landed
     std::vector<WatchedStep> ended_;         // as one look at all of them found
