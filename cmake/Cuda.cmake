@@ -30,6 +30,9 @@ if(CROUPIER_CCACHE)
     set(CMAKE_CUDA_COMPILER_LAUNCHER ${CROUPIER_CCACHE})
 endif()
 set(CROUPIER_HAS_CUDA ON)
+# For kernels that race: the race's bits are the CPU's, so every operation is rounded by itself, to nearest,
+# subnormals too. nvcc's defaults but for the first, and said all the same: tokens depend on each.
+set(CROUPIER_RACE_OPTIONS "--fmad=false;--prec-div=true;--ftz=false")
 # The header is all that a build needs: the library is looked for when it is used.
 find_path(NCCL_INCLUDE_DIR nccl.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
 if(NCCL_INCLUDE_DIR)

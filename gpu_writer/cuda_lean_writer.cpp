@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "gpu_writer/lean_memory.h"
+
 namespace croupier::gpu_writer {
 
 using shm::Errc;
@@ -13,12 +15,9 @@ shm::Result<std::unique_ptr<StepWriter>> CudaLeanWriter::make(RankWriter rank, c
                          "it at auto, or open the session with the transport rows");
     }
     std::unique_ptr<CudaLeanWriter> writer(new CudaLeanWriter(std::move(rank), options.device));
-    if (auto prepared = writer->prepare(options.rows == RowsAre::copied); !prepared) {
-        const shm::Error& why = prepared.error();
-        if (why.code != Errc::no_memory) return why;
-        return shm::fail(Errc::no_memory, why.message +
-                                              "; open the session with the transport rows, which "
-                                              "needs less memory of the GPU");
+    const bool copies_rows = options.rows == RowsAre::copied;
+    if (auto prepared = writer->prepare(copies_rows); !prepared) {
+        return with_memory_advice(prepared.error(), copies_rows);
     }
     return std::unique_ptr<StepWriter>(std::move(writer));
 }

@@ -11,7 +11,8 @@ namespace {
 
 using shm::Errc;
 
-// Chosen by measurement (docs/decisions/0008-gpu-writer.md).
+// On an H200, 16 blocks store 256 rows of 151,936 bf16 at 90 % of a plain copy's rate. More would take
+// multiprocessors from the model.
 constexpr std::uint32_t kStoreBlocks = 16;
 
 }  // namespace

@@ -9,7 +9,7 @@
 
 namespace croupier::gpu_writer {
 
-LeanHost::LeanHost(const shm::Segment& segment, std::uint32_t rank)
+LeanHost::LeanHost(const shm::Segment& segment, std::uint32_t rank, std::chrono::nanoseconds answered_at_most)
     : segment_(segment),
       rank_(rank),
       row_bytes_(std::size_t{segment.geometry().real_ids(rank)} *
@@ -19,10 +19,15 @@ LeanHost::LeanHost(const shm::Segment& segment, std::uint32_t rank)
       named_(segment.geometry().shards[rank].first_block(), segment.geometry().shards[rank].blocks()),
       names_(std::size_t{segment.geometry().max_batch} * segment.geometry().lean_blocks),
       bits_((segment.geometry().shards[rank].blocks() + 63) / 64),
-      watcher_(segment, rank, {.answer = [this](const WatchedStep& step, const BlockRequest& request) {
-                   answer(step.begun, request);
-                   return true;
-               }}) {}
+      watcher_(segment, rank,
+               {.answer =
+                    [this](const WatchedStep& step, const BlockRequest& request) {
+                        answer(step.begun, request);
+                        return true;
+                    },
+                // In `kept_`.
+                .stays = [](const WatchedStep&) { return true; }},
+               answered_at_most) {}
 
 void LeanHost::lay(const BegunStep& step, std::span<const void* const> rows) {
     const std::uint32_t slot = segment_.slot_of(step.step);

@@ -1,6 +1,7 @@
 // A host's lean steps: it keeps a copy of the rows, and answers for it.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -14,7 +15,8 @@ namespace croupier::gpu_writer {
 
 class LeanHost {
   public:
-    LeanHost(const shm::Segment& segment, std::uint32_t rank);
+    LeanHost(const shm::Segment& segment, std::uint32_t rank,
+             std::chrono::nanoseconds answered_at_most = StepWatcher::kAnsweredAtMost);
 
     // Lays the step's lean part; the caller publishes it then.
     void lay(const BegunStep& step, std::span<const void* const> rows);

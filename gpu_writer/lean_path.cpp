@@ -78,14 +78,8 @@ shm::Result<bool> LeanPath::make_copies() {
     RowCopies& copies = copies_.emplace();
     copies.pitch = pitch_of_copies(shape_.slice);
     const std::size_t bytes = copies.pitch * geometry.max_batch * geometry.slots;
-    auto memory = device_array<std::byte>(bytes, "the rows of " + std::to_string(geometry.slots) + " steps");
-    if (!memory) {
-        return shm::fail(memory.error().code,
-                         memory.error().message +
-                             "; lend them instead (`rows` of croupier_writer_options), or "
-                             "open the session with transport rows");
-    }
-    copies.memory = std::move(memory).value();
+    CROUPIER_TRY(keep(copies.memory, device_array<std::byte>(
+                                         bytes, "the rows of " + std::to_string(geometry.slots) + " steps")));
     copies.there.resize(geometry.slots);
     for (Event& event : copies.there) {
         CROUPIER_TRY(keep(event, make_event()));

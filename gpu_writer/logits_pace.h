@@ -19,19 +19,27 @@ inline void begin_punctual_thread(const char* name) {
 }
 
 constexpr std::chrono::microseconds kBetweenLooks{25};
-// Of a session's first steps nothing is known yet.
+// Of a session's first steps nothing is known yet: they are found this share of their time late.
 constexpr std::chrono::microseconds kBetweenFirstLooks{50};
+constexpr int kShareOfFirst = 16;
 constexpr std::chrono::microseconds kLongestSleep{1000};
+// More from one step to the next is an engine that idled.
+constexpr std::uint64_t kLongestStepNs = 10'000'000'000;
 
 // The nearer the time at which a step came before, the more often: one that comes by so much earlier or later
 // is found that share of it late.
 constexpr std::uint64_t kShareOfEarly = 2;
 constexpr std::uint64_t kShareOfLate = 4;
 
+// `since_begun`: the oldest step whose logits are awaited.
 inline std::chrono::nanoseconds until_look_for_logits(const shm::LogitsForecast& forecast,
-                                                      std::uint64_t now_ns) {
+                                                      std::uint64_t now_ns,
+                                                      std::chrono::nanoseconds since_begun) {
     const auto [until, since] = forecast.around(now_ns);
-    if (until == shm::LogitsForecast::kNone && since == shm::LogitsForecast::kNone) return kBetweenFirstLooks;
+    if (until == shm::LogitsForecast::kNone && since == shm::LogitsForecast::kNone) {
+        return std::clamp<std::chrono::nanoseconds>(since_begun / kShareOfFirst, kBetweenFirstLooks,
+                                                    kLongestSleep);
+    }
     const std::chrono::nanoseconds sleep(std::min(until / kShareOfEarly, since / kShareOfLate));
     return std::clamp<std::chrono::nanoseconds>(sleep, kBetweenLooks, kLongestSleep);
 }

@@ -43,9 +43,9 @@ class RequestQueue {
         const FoundRows* found = nullptr;  // null, or where the GPU is told of the rows
         bool rows_stay = false;            // until the slot's next step, whoever waits for what
     };
-    // BlockRequests are answered from now on, until the opening is closed. Nothing is enqueued: a stream that
-    // stands waiting beside the model's, however little it does, costs each of the model's kernels a third of
-    // a microsecond (docs/decisions/0020-a-lean-transport.md).
+    // Block requests are answered from now on, until the opening is closed. Nothing is enqueued: a stream
+    // that waits beside the model's delays each of the model's kernels by a third of a microsecond, 130 us in
+    // a step of vLLM's (measured on an H200).
     void open(const Opening& opening);
     // Whether it is the step's block requests that are answered, and not those of one that had the slot
     // before.

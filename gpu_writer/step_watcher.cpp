@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "gpu_writer/decided_tokens.h"
-#include "gpu_writer/logits_pace.h"
 #include "shm/bell.h"
 #include "shm/clock.h"
 #include "shm/logits_publisher.h"
@@ -22,16 +21,19 @@ constexpr std::chrono::seconds kUntilIdle{1};
 constexpr std::chrono::milliseconds kRequestsFollow{100};
 // A sampler may die between its request and the count that announces it.
 constexpr std::chrono::milliseconds kLookAtAll{2};
-// A GPU that waits for a request that never comes, because the daemon is gone for good, blocks every caller
-// that waits for the GPU. It waits as long as engines wait for one call of a worker.
-constexpr std::chrono::seconds kAnsweredAtMost{300};
 // Where rows stay the GPU need not wait for requests at all.
 constexpr std::chrono::seconds kUntilRest{1};
 
 }  // namespace
 
-StepWatcher::StepWatcher(const shm::Segment& segment, std::uint32_t rank, Calls calls)
-    : segment_(segment), rank_(rank), calls_(std::move(calls)), rested_(segment.geometry().slots) {
+StepWatcher::StepWatcher(const shm::Segment& segment, std::uint32_t rank, Calls calls,
+                         std::chrono::nanoseconds answered_at_most)
+    : segment_(segment),
+      rank_(rank),
+      calls_(std::move(calls)),
+      answered_at_most_(answered_at_most),
+      rested_(segment.geometry().slots),
+      sent_(segment.geometry().slots) {
     if (calls_.answer) answers_.emplace(segment, rank, calls_.answer);
     thread_ = std::thread([this] { serve(); });
 }
@@ -114,7 +116,16 @@ bool StepWatcher::is_over(const WatchedStep& step, Clock::time_point now) {
         calls_.landed(number);
         return true;
     }
-    return session_over() || (answers_ && now - step.since > kAnsweredAtMost && !calls_.stays(step));
+    return session_over() || (answers_ && answered_for(step, now) > answered_at_most_ && !calls_.stays(step));
+}
+
+// Not since the step was begun: an engine may begin a step long before its model runs, and until then nothing
+// is requested, nothing waits for requests, and it is not known whether the rows stay.
+StepWatcher::Clock::duration StepWatcher::answered_for(const WatchedStep& step, Clock::time_point now) {
+    if (!shm::slice_ready(segment_, step.begun.step, rank_)) return {};
+    Sent& sent = sent_[segment_.slot_of(step.begun.step)];
+    if (sent.opening != step.opening) sent = {step.opening, now};
+    return now - sent.at;
 }
 
 // Rings for the first tiles, so that the samplers are awake when the last land, and for the last.
@@ -178,10 +189,13 @@ void StepWatcher::forget_ended() {
     changed_.notify_all();
 }
 
-std::chrono::nanoseconds StepWatcher::until_next_look(bool has_logits, Clock::duration quiet) const {
+// Under the lock.
+std::chrono::nanoseconds StepWatcher::until_next_look(bool has_logits, Clock::time_point now) const {
+    const auto quiet = now - last_progress_;
     if (has_logits && quiet < kSpin) return kBetweenLooks;
     if (has_logits) return quiet < kUntilIdle ? kBetweenLateLooks : kLongestSleep;
-    return until_look_for_logits(forecast_, shm::monotonic_ns());
+    const auto since_begun = watched_.empty() ? Clock::duration{} : now - watched_.front().since;
+    return until_look_for_logits(forecast_, shm::monotonic_ns(), since_begun);
 }
 
 // Under the lock. `seen`: what had been asked of the thread before it looked.
@@ -191,10 +205,9 @@ void StepWatcher::pause(std::unique_lock<std::mutex>& lock, const Found& found, 
         last_progress_ = now;
         return;
     }
-    const auto quiet = now - last_progress_;
     const bool spins = found.logits && now - last_request_ < kRequestsFollow;
-    if (spins && quiet < kSpin) return;
-    changed_.wait_for(lock, until_next_look(found.logits, quiet), [&] { return asked_ != seen; });
+    if (spins && now - last_progress_ < kSpin) return;
+    changed_.wait_for(lock, until_next_look(found.logits, now), [&] { return asked_ != seen; });
 }
 
 void StepWatcher::serve() {

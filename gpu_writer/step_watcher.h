@@ -13,6 +13,7 @@
 #include <thread>
 #include <vector>
 
+#include "gpu_writer/logits_pace.h"
 #include "gpu_writer/request_answers.h"
 #include "gpu_writer/watched_step.h"
 #include "shm/logits_forecast.h"
@@ -37,8 +38,14 @@ class StepWatcher {
         bool rings = false;
     };
 
-    // The segment outlives it.
-    StepWatcher(const shm::Segment& segment, std::uint32_t rank, Calls calls);
+    // A GPU that waits for a request that never comes, because the daemon is gone for good, blocks every
+    // caller that waits for the GPU. It waits as long as engines wait for one call of a worker.
+    static constexpr std::chrono::seconds kAnsweredAtMost{300};
+
+    // The segment outlives it. Once a step is sent it is answered for `answered_at_most`,
+    // or without a limit where its rows stay.
+    StepWatcher(const shm::Segment& segment, std::uint32_t rank, Calls calls,
+                std::chrono::nanoseconds answered_at_most = kAnsweredAtMost);
     ~StepWatcher();
     StepWatcher(const StepWatcher&) = delete;
     StepWatcher& operator=(const StepWatcher&) = delete;
@@ -58,31 +65,39 @@ class StepWatcher {
         bool logits = false;    // of some step they are there
         bool progress = false;  // since the last look
     };
+    // When a step's logits were seen first.
+    struct Sent {
+        std::uint64_t opening = 0;
+        Clock::time_point at;
+    };
 
     template <typename Which>
     bool stop_watching(Which which);
     void serve();
     Found look_at(std::span<const WatchedStep> steps);
     bool is_over(const WatchedStep& step, Clock::time_point now);
+    Clock::duration answered_for(const WatchedStep& step, Clock::time_point now);
     bool session_over() const;
     void ring_if_landed(const BegunStep& step, bool all);
     void let_rest(const WatchedStep& step, Clock::time_point now);
     bool note_ready(std::uint64_t step, std::uint64_t ready_ns);
     void forget_ended();
     void pause(std::unique_lock<std::mutex>& lock, const Found& found, std::uint64_t seen);
-    std::chrono::nanoseconds until_next_look(bool has_logits, Clock::duration quiet) const;
+    std::chrono::nanoseconds until_next_look(bool has_logits, Clock::time_point now) const;
 
     const shm::Segment& segment_;
     std::uint32_t rank_;
     Calls calls_;
+    std::chrono::nanoseconds answered_at_most_;
 
     // The thread's own.
     std::optional<RequestAnswers> answers_;
-    shm::LogitsForecast forecast_;
+    shm::LogitsForecast forecast_{kLongestStepNs};
     std::uint64_t next_ready_ = 0;           // a step before it has had its logits
     std::uint64_t rung_for_first_ = ~0ULL;   // the step of which some tiles have landed
     std::vector<WatchedStep> ended_;         // as one look at all of them found
     std::vector<Clock::time_point> rested_;  // by slot
+    std::vector<Sent> sent_;                 // by slot
     Clock::time_point looked_at_all_;
     Clock::time_point last_request_;
     Clock::time_point last_progress_;

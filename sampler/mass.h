@@ -19,10 +19,6 @@ constexpr double kMassUnit = 0x1p43;
 constexpr double kMassRounder = 0x1p52;
 constexpr std::uint64_t kMassRounderBits = 0x4330000000000000U;
 
-// What a sum of masses may be off, in units of the heaviest: half of 2^-43 a token, of which there are at
-// most 2^20.
-constexpr double kMassError = 0x1p-24;
-
 constexpr Mass mass_of_weight(double weight) {
     return std::bit_cast<std::uint64_t>(weight * kMassUnit + kMassRounder) - kMassRounderBits;
 }

@@ -12,15 +12,12 @@ constexpr std::uint64_t margin_of(std::uint64_t interval) {
     return kMarginNs + interval / kMarginShare;
 }
 
-// Engines that idle between steps are not worth a spinning core.
-constexpr std::uint64_t kLongestNs = 200'000'000;
-
 }  // namespace
 
 void LogitsForecast::note(std::uint64_t step, std::uint64_t ready_ns) {
     if (ready_ns_ != 0 && step <= step_) return;
     const bool follows = ready_ns_ != 0 && step == step_ + 1 && ready_ns > ready_ns_;
-    if (follows && ready_ns - ready_ns_ < kLongestNs) {
+    if (follows && ready_ns - ready_ns_ < longest_ns_) {
         passed_[known_++ % passed_.size()] = ready_ns - ready_ns_;
     }
     step_ = step;

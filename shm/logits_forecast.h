@@ -12,6 +12,13 @@ namespace croupier::shm {
 
 class LogitsForecast {
   public:
+    // Engines that idle between steps are not worth a spinning core.
+    static constexpr std::uint64_t kLongestSpunNs = 200'000'000;
+
+    LogitsForecast() = default;
+    // Steps that took `longest_ns` or more are not noted.
+    explicit LogitsForecast(std::uint64_t longest_ns) : longest_ns_(longest_ns) {}
+
     // All logits of the step were there then. A step before the last one, or the same, changes nothing.
     void note(std::uint64_t step, std::uint64_t ready_ns);
 
@@ -33,6 +40,7 @@ class LogitsForecast {
         return std::span(passed_).first(std::min(known_, passed_.size()));
     }
 
+    std::uint64_t longest_ns_ = kLongestSpunNs;
     std::uint64_t step_ = 0;
     std::uint64_t ready_ns_ = 0;             // 0: no step was seen
     std::array<std::uint64_t, 8> passed_{};  // from step to step, the last ones

@@ -114,8 +114,6 @@ void SchedulePublisher::reset_decisions(std::uint32_t slot, std::uint64_t step, 
     for (std::uint32_t column = 0; column < columns; ++column) {
         segment_->crashes(slot)[column].store(0, std::memory_order_relaxed);
         segment_->claims(slot)[column].store(unclaimed, std::memory_order_relaxed);
-        // An older daemon that decides the column leaves none.
-        if (segment_->geometry().max_support > 0) segment_->support_head(slot, column) = {};
     }
     head.refusal.store(proto::RefusalWord{static_cast<std::uint32_t>(step), 0}.pack(),
                        std::memory_order_relaxed);

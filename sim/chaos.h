@@ -21,7 +21,6 @@ class Chaos {
     ChaosTarget target() const { return target_; }
     std::uint32_t kills() const { return done_; }
     bool is_due(double progress) const { return done_ < moments_.size() && progress >= moments_[done_]; }
-    bool is_pending() const { return done_ < moments_.size(); }
     void count_kill() { ++done_; }
 
     // Sleeps for a random part of a step, then spins for a random time, so that a kill can hit any

@@ -27,8 +27,8 @@ using proto::SessionState;
 using shm::Errc;
 using shm::Role;
 
-// A daemon asks again at each of its own looks, and takes the session as soon as it can. A block request that
-// stands for so long while nobody answers for the session is that of a daemon that died.
+// A daemon sets the header's `wanted` at each of its own looks, and takes the session as soon as it can. If
+// it stays set for so many looks while no process holds the daemon's role, the daemon that set it has died.
 constexpr std::uint32_t kLooksUntilForgotten = 50;
 
 // The exit status for a segment of another version: a retry would not help.

@@ -140,9 +140,9 @@ int croupier_writer_begin(croupier_writer* writer, uint64_t step, croupier_error
  * lent must stay as they are until the step is decided (croupier_writer_wait_tokens), those of a graph too.
  * Where a sampler asks for more of the rows before any stream waits for the
  * step's tokens (croupier_writer_enqueue_awaited_tokens), work of the writer's own stays on the GPU until the
- * step is decided, given up or, at the most, 300 seconds old: cudaDeviceSynchronize() waits for that, and so
- * may a stream that shares a queue of the GPU. Successive calls use one stream, or streams that wait for each
- * other. A host's writer has a NULL stream. */
+ * step is decided or given up, for at most 300 seconds after the step was sent: cudaDeviceSynchronize() waits
+ * for that, and so may a stream that shares a queue of the GPU. Successive calls use one stream, or streams
+ * that wait for each other. A host's writer has a NULL stream. */
 int croupier_writer_enqueue(croupier_writer* writer, void* stream, const void* logits, uint64_t row_stride,
                             croupier_error* error);
 

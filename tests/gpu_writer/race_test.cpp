@@ -16,9 +16,9 @@
 #include <string>
 #include <vector>
 
-#include "gpu_writer/race_kernel.h"
 #include "sampler/blocked_row.h"
 #include "sampler/race_arrivals.h"
+#include "tests/gpu_writer/race_kernel.h"
 #include "tests/gpu_writer/writer_under_test.h"
 
 using namespace croupier;

@@ -90,3 +90,18 @@ TEST_CASE("an idle engine, an older step and a gap leave the pace as it was", "[
     CHECK(forecast.due(last + 7 * kMs));
     CHECK_FALSE(forecast.due(last + 3 * kMs));
 }
+
+TEST_CASE("a forecast for long steps notes them, and samplers' own does not", "[forecast]") {
+    LogitsForecast samplers;
+    LogitsForecast longer(10'000 * kMs);
+    for (LogitsForecast* each : {&samplers, &longer}) {
+        each->note(0, kBegin);
+        each->note(1, kBegin + 250 * kMs);
+    }
+    const std::uint64_t now = kBegin + 300 * kMs;
+    CHECK(samplers.around(now).until == LogitsForecast::kNone);
+    CHECK_FALSE(samplers.due(now + 200 * kMs));
+    CHECK(longer.around(now).until == 200 * kMs);
+    longer.note(2, kBegin + 11'000 * kMs);
+    CHECK(longer.around(kBegin + 11'000 * kMs).until == 250 * kMs);
+}

@@ -1,5 +1,4 @@
-// The race of proto/race.h on a GPU, as plain calls: each enqueues one kernel on a stream. Its bits are the
-// CPU's.
+// The race of proto/race.h on a GPU, for race_test.cpp: each call enqueues one kernel on a stream.
 #pragma once
 
 #include <cuda_runtime_api.h>

@@ -1,9 +1,9 @@
-// Compiled with flags of its own (CMakeLists.txt): the formulas are proto/race.h's, and nvcc must round each
-// of their operations as the CPU's compiler does.
+// Compiled with the flags of the lean kernels (cmake/Cuda.cmake): the formulas are proto/race.h's, and nvcc
+// must round each of their operations as the CPU's compiler does.
 #include <limits>
 
-#include "gpu_writer/race_kernel.h"
 #include "gpu_writer/slice_tiles.cuh"
+#include "tests/gpu_writer/race_kernel.h"
 
 namespace croupier::gpu_writer {
 namespace {
