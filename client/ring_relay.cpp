@@ -196,7 +196,7 @@ std::optional<AnswerBytes> RingRelay::news() {
     flatbuffers::FlatBufferBuilder builder;
     const bool is_ours = usable || usable.error().code == Errc::session_closed;
     if (is_ours && sender_->pack(ring_->segment(), last_record_, builder)) {
-        sender_->advance(ring_->segment());
+        sender_->advance();
         return bytes_of(builder);
     }
     if (!usable) {

@@ -80,9 +80,4 @@ bool DecisionSender::pack(const Segment& segment, std::uint64_t request,
     return true;
 }
 
-void DecisionSender::advance(const Segment& segment) {
-    ++next_step_;
-    segment.header().counter(proto::SessionCounter::zmq_steps_sent).fetch_add(1, std::memory_order_relaxed);
-}
-
 }  // namespace croupier::shm

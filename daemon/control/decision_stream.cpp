@@ -23,7 +23,10 @@ void DecisionStream::send_decided(const SessionRegistry& registry, const Send& s
                     .fetch_add(1, std::memory_order_relaxed);
                 break;
             }
-            subscriber.sender.advance(segment);
+            subscriber.sender.advance();
+            segment.header()
+                .counter(proto::SessionCounter::zmq_steps_sent)
+                .fetch_add(1, std::memory_order_relaxed);
         }
     }
 }

@@ -347,6 +347,8 @@ TEST_CASE("decided steps are returned in order, each once, and again to a schedu
     REQUIRE(relay.apply(attach_record()));
     check_next(0, 1, 10);
     check_next(1, 2, 20);
+    // That counter is of the steps that the daemon sends.
+    CHECK(segment.header().counter(proto::SessionCounter::zmq_steps_sent) == 0);
 }
 
 TEST_CASE("steps that were decided before their session ended are returned before its end") {
