@@ -2,6 +2,8 @@
 
 #include <variant>
 
+#include "client/control_channel.h"
+
 namespace croupier::client {
 namespace {
 
@@ -33,7 +35,13 @@ shm::Result<std::optional<StreamedStep>> DecisionStream::receive(std::chrono::mi
             return shm::fail(shm::Errc::wrong_version,
                              dealer_.endpoint() + " sent no decisions: " + fault->message);
         }
-        const auto* step = std::get<const wire::Message*>(parsed)->body_as_StepDecisions();
+        const wire::Message& message = *std::get<const wire::Message*>(parsed);
+        if (const auto* refusal = message.body_as_Refusal()) {
+            const shm::Error error = refusal_error(*refusal);
+            // A daemon does not know a session that it has not taken back from a stand-in yet.
+            if (error.code != shm::Errc::not_found) return error;
+        }
+        const auto* step = message.body_as_StepDecisions();
         if (step == nullptr || step->session_id() != session_id_) continue;
         quiet_since_ = std::chrono::steady_clock::now();
         // The client has taken an earlier step already.
