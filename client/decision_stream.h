@@ -16,7 +16,6 @@ class DecisionStream final : public StepMessages {
     }
 
     shm::Result<std::optional<StreamedStep>> receive(std::chrono::milliseconds timeout) override;
-    shm::Result<int> descriptor() override { return dealer_.descriptor(); }
 
   private:
     void keep_subscribed();

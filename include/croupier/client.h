@@ -198,7 +198,7 @@ int croupier_wait(croupier_session* session, uint32_t timeout_ms, croupier_step*
  * call croupier_wait() with timeout_ms 0 until it returns 0, or until no step is in flight: then nothing is
  * lost by waiting for the descriptor again. It may be readable though no step is decided. What becomes of the
  * daemon is seen by croupier_wait() alone: call it once a second in any case. The first call starts a thread
- * of the library where decisions come by the ring. */
+ * of the library where the session is on this host. */
 int croupier_event_fd(croupier_session* session, croupier_error* error);
 
 /* Gives up a step in flight, for instance because a rank's logits will not come: each column that nobody has

@@ -1,5 +1,7 @@
 // A stand-in decides while there is no daemon, and gives the session back when there is one: no token
 // changes.
+#include <poll.h>
+
 #include <catch2/catch.hpp>
 #include <csignal>
 
@@ -117,6 +119,23 @@ TEST_CASE_METHOD(DecodingEachWay, "a stand-in that is killed while it decides is
     engine.collect();
     engine.step();
     CHECK(engine.streams() == undisturbed(13));
+}
+
+TEST_CASE_METHOD(DecodingEachWay, "a scheduler that polls its descriptor misses no step of a stand-in") {
+    pollfd readable{engine.session().event_fd(), POLLIN, 0};
+    const ChildProcess beside = stand_in(daemon, engine);
+    daemon.kill_now();
+    REQUIRE(eventually([&] { return answers_for(beside.pid(), segment); }));
+    for (int i = 0; i < 5; ++i) {
+        engine.submit();
+        while (engine.session().in_flight() > 0 && engine.collect_one()) FAIL("the step has no logits");
+        engine.write();
+        while (engine.session().in_flight() > 0) {
+            REQUIRE(::poll(&readable, 1, 20000) == 1);
+            engine.collect_one();
+        }
+    }
+    CHECK(engine.streams() == undisturbed(5));
 }
 
 TEST_CASE("two engines have a stand-in each, and the daemon takes both sessions back") {
