@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "client/known_structs.h"
-#include "client/relayed_ring.h"
 
 namespace croupier::client {
 
@@ -35,7 +34,8 @@ shm::Result<bool> AttachedSession::attach(const OpenRequest& request) {
 shm::Result<bool> AttachedSession::attach_place(const OpenRequest& request) {
     if (request.relay) {
         CROUPIER_TRY_VALUE(relayed, RelayedRing::attach(*request.relay, link_.facts(), request));
-        messages_ = relayed.get();
+        relayed_ = relayed.get();
+        messages_ = relayed_;
         place_ = std::move(relayed);
     } else {
         CROUPIER_TRY_VALUE(local, LocalRing::attach(link_.facts().segment_path, request.randoms_supplied));
@@ -59,7 +59,8 @@ shm::Result<bool> AttachedSession::choose_stream(bool over_zmq) {
 }
 
 shm::Result<int> AttachedSession::event_descriptor() {
-    if (messages_ != nullptr) return messages_->descriptor();
+    if (relayed_ != nullptr) return relayed_->descriptor();
+    // The ring's, also if decisions come over ZMQ: a stand-in sends none, and a message may be lost.
     if (signal_ == nullptr) {
         CROUPIER_TRY_VALUE(started, ring_->start_signal());
         signal_ = std::move(started);

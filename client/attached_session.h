@@ -12,6 +12,7 @@
 #include "client/daemon_link.h"
 #include "client/decision_stream.h"
 #include "client/local_ring.h"
+#include "client/relayed_ring.h"
 #include "croupier/client.h"
 
 namespace croupier::client {
@@ -70,6 +71,7 @@ class AttachedSession {
     std::unique_ptr<SchedulePlace> place_;
     LocalRing* ring_ = nullptr;               // place_, if the session is on this host
     std::unique_ptr<DecisionStream> stream_;  // if the daemon sends the decisions over ZMQ
+    RelayedRing* relayed_ = nullptr;          // place_, if it is on another host
     StepMessages* messages_ = nullptr;        // the stream or the relay; null: decisions come by the ring
     std::unique_ptr<DecisionSignal> signal_;  // if the caller asked for a descriptor of the ring
     std::vector<croupier_column> columns_;

@@ -29,8 +29,6 @@ class Dealer {
     // One message, in memory that is aligned for it. Returns nothing after the timeout.
     std::optional<std::vector<std::uint8_t>> receive(std::chrono::milliseconds timeout);
 
-    int descriptor() const { return static_cast<int>(socket_.get(zmq::sockopt::fd)); }
-
   private:
     Dealer(zmq::socket_t socket, std::string endpoint)
         : socket_(std::move(socket)), endpoint_(std::move(endpoint)) {}

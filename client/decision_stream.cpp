@@ -2,6 +2,8 @@
 
 #include <variant>
 
+#include "client/control_channel.h"
+
 namespace croupier::client {
 namespace {
 
@@ -9,15 +11,12 @@ constexpr std::chrono::milliseconds kLongestSilence{500};
 
 }  // namespace
 
-// Subscribes again when the daemon has restarted, or when the awaited step does not come: a message that was
-// in flight when the daemon died is lost. The daemon then sends every step that was not taken.
+// Subscribes again when the daemon has restarted, or when no step comes: the daemon does not know this socket
+// after it has connected again. It then sends every step that was not taken.
 void DecisionStream::keep_subscribed() {
     const auto now = std::chrono::steady_clock::now();
     const std::uint32_t generation = ring_->daemon_generation();
-    const bool is_late = awaited_ == ring_->next_to_take() && now - quiet_since_ >= kLongestSilence;
-    if (awaited_ != ring_->next_to_take()) quiet_since_ = now;
-    awaited_ = ring_->next_to_take();
-    if (generation_ == generation && !is_late) return;
+    if (generation_ == generation && now - quiet_since_ < kLongestSilence) return;
     generation_ = generation;
     quiet_since_ = now;
     flatbuffers::FlatBufferBuilder builder;
@@ -36,9 +35,16 @@ shm::Result<std::optional<StreamedStep>> DecisionStream::receive(std::chrono::mi
             return shm::fail(shm::Errc::wrong_version,
                              dealer_.endpoint() + " sent no decisions: " + fault->message);
         }
-        const auto* step = std::get<const wire::Message*>(parsed)->body_as_StepDecisions();
+        const wire::Message& message = *std::get<const wire::Message*>(parsed);
+        if (const auto* refusal = message.body_as_Refusal()) {
+            const shm::Error error = refusal_error(*refusal);
+            // A daemon does not know a session that it has not taken back from a stand-in yet.
+            if (error.code != shm::Errc::not_found) return error;
+        }
+        const auto* step = message.body_as_StepDecisions();
         if (step == nullptr || step->session_id() != session_id_) continue;
-        // The client has taken an earlier step already. A later one comes again after the next subscription.
+        quiet_since_ = std::chrono::steady_clock::now();
+        // The client has taken an earlier step already.
         if (step->step() == ring_->next_to_take()) next = read_step(*step);
     }
     return next;

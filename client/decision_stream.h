@@ -16,7 +16,6 @@ class DecisionStream final : public StepMessages {
     }
 
     shm::Result<std::optional<StreamedStep>> receive(std::chrono::milliseconds timeout) override;
-    shm::Result<int> descriptor() override { return dealer_.descriptor(); }
 
   private:
     void keep_subscribed();
@@ -24,9 +23,8 @@ class DecisionStream final : public StepMessages {
     Dealer dealer_;
     std::uint64_t session_id_;
     const LocalRing* ring_;
-    std::optional<std::uint32_t> generation_;  // of the daemon at the last subscription
-    std::uint64_t awaited_ = 0;                // the step that comes next
-    std::chrono::steady_clock::time_point quiet_since_;
+    std::optional<std::uint32_t> generation_;            // of the daemon at the last subscription
+    std::chrono::steady_clock::time_point quiet_since_;  // the last step or subscription
 };
 
 }  // namespace croupier::client

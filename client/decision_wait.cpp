@@ -16,7 +16,7 @@ using std::chrono::steady_clock;
 // The last commit wakes a sleeping client. The longest sleep bounds how late it sees a takeover.
 constexpr shm::WaitSettings kRingWait{shm::WaitMode::adaptive, std::chrono::microseconds(50),
                                       milliseconds(5)};
-// A client that waits for a message checks this often whether the daemon or the session has changed.
+// A client that waits for a message looks this often at the ring, and whether the session has changed.
 constexpr milliseconds kLongestWait{20};
 
 croupier_decision to_c(const proto::Decision& decision) {
@@ -108,12 +108,17 @@ shm::Result<bool> AttachedSession::wait_for_message(Deadline deadline) {
     while (true) {
         auto usable = place_->check_usable();
         if (!usable && !ended(usable.error())) return usable;
-        if (!usable && ring_ != nullptr && ring_->next_complete()) return take(decided_in_ring());
         const auto left =
             usable ? std::chrono::ceil<milliseconds>(deadline - steady_clock::now()) : milliseconds::zero();
-        CROUPIER_TRY_VALUE(message, messages_->receive(std::clamp(left, milliseconds::zero(), kLongestWait)));
-        if (message) return take({message->refused, std::span(std::as_const(message->decisions)), &*message});
+        const auto received = messages_->receive(std::clamp(left, milliseconds::zero(), kLongestWait));
+        if (received && received.value()) {
+            const StreamedStep& message = *received.value();
+            return take({message.refused, std::span(message.decisions), &message});
+        }
+        // No message comes from a stand-in, or when one was lost with its connection.
+        if (ring_ != nullptr && ring_->next_complete()) return take(decided_in_ring());
         if (!usable) return usable;
+        if (!received) return received.error();
         if (left <= milliseconds::zero()) return false;
     }
 }

@@ -66,7 +66,9 @@ std::optional<std::string> options_fault(const croupier_open_options& options, c
     }
     if (auto fault = proto::geometry_fault(geometry)) return fault;
     const bool sent = options.decisions_over_zmq != 0 || relay != nullptr;
-    return sent ? proto::sending_fault(geometry) : std::nullopt;
+    auto fault = sent ? proto::sending_fault(geometry) : std::nullopt;
+    if (fault && relay == nullptr) *fault += ", or take decisions from the ring";
+    return fault;
 }
 
 shm::Result<std::vector<std::uint32_t>> order_of(const croupier_open_options& options) {

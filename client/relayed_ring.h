@@ -54,7 +54,8 @@ class RelayedRing final : public SchedulePlace, public StepMessages {
     bool can_be_found() const override { return true; }
 
     shm::Result<std::optional<StreamedStep>> receive(std::chrono::milliseconds timeout) override;
-    shm::Result<int> descriptor() override;
+    // Readable when receive() may have a step. Call receive() until it returns nothing, then poll again.
+    shm::Result<int> descriptor();
 
   private:
     using Output = std::vector<std::int32_t>;

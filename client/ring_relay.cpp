@@ -27,22 +27,24 @@ AnswerBytes sealed(flatbuffers::FlatBufferBuilder& builder, std::uint64_t record
 std::optional<AnswerBytes> RingRelay::apply(std::span<const std::uint8_t> record) {
     const auto parsed = wire::parse(record.data(), record.size());
     if (const auto* fault = std::get_if<wire::WireFault>(&parsed)) {
-        return refusal({Errc::wrong_version, "a record is none: " + fault->message});
+        return refusal(last_record_, {Errc::wrong_version, "a record is none: " + fault->message});
     }
     const wire::Message& message = *std::get<const wire::Message*>(parsed);
     const bool begins = message.body_type() == wire::Body::AttachSession;
-    if (!begins && ring_ == nullptr) {
-        last_record_ = message.request();
-        // Detaching twice is harmless: the session may have ended by itself.
+    const std::uint64_t number = message.request();
+    if (!begins && (ring_ == nullptr || number != last_record_ + 1)) {
+        // A farewell may be late: its session has ended by itself, or another one has begun on this channel.
         if (message.body_type() == wire::Body::DetachSession) return std::nullopt;
-        return refusal({Errc::session_closed, "the relay holds no session: attach one first"});
+        // Under the record's own number, because it may be of an earlier session.
+        if (ring_ == nullptr) {
+            return refusal(number, {Errc::session_closed, "the relay holds no session: attach one first"});
+        }
+        return refusal(number,
+                       {Errc::corrupt_header, "record " + std::to_string(number) + " came after record " +
+                                                  std::to_string(last_record_)});
     }
-    if (!begins && message.request() != last_record_ + 1) {
-        return refusal({Errc::corrupt_header, "record " + std::to_string(message.request()) +
-                                                  " came after record " + std::to_string(last_record_)});
-    }
-    last_record_ = message.request();
-    if (auto done = carry_out(message); !done) return refusal(done.error());
+    last_record_ = number;
+    if (auto done = carry_out(message); !done) return refusal(number, done.error());
     if (begins) return attached_answer();
     return std::nullopt;
 }
@@ -169,11 +171,11 @@ shm::Result<bool> RingRelay::take(const wire::TakeSteps& record) {
     return true;
 }
 
-AnswerBytes RingRelay::refusal(const shm::Error& error) {
+AnswerBytes RingRelay::refusal(std::uint64_t record, const shm::Error& error) {
     news_.push_back({RelayNews::Kind::refused, ring_ == nullptr ? std::string() : name_, error.message});
     flatbuffers::FlatBufferBuilder builder;
     return sealed(
-        builder, last_record_,
+        builder, record,
         wire::CreateRefusalDirect(builder, static_cast<std::uint32_t>(error.code), error.message.c_str()));
 }
 
@@ -196,11 +198,11 @@ std::optional<AnswerBytes> RingRelay::news() {
     flatbuffers::FlatBufferBuilder builder;
     const bool is_ours = usable || usable.error().code == Errc::session_closed;
     if (is_ours && sender_->pack(ring_->segment(), last_record_, builder)) {
-        sender_->advance(ring_->segment());
+        sender_->advance();
         return bytes_of(builder);
     }
     if (!usable) {
-        const AnswerBytes answer = refusal(usable.error());
+        const AnswerBytes answer = refusal(last_record_, usable.error());
         let_go(usable.error().message);
         return answer;
     }

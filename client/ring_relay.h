@@ -55,7 +55,7 @@ class RingRelay {
     shm::Result<bool> submit(const wire::SubmitStep& record);
     shm::Result<bool> take(const wire::TakeSteps& record);
     AnswerBytes attached_answer() const;
-    AnswerBytes refusal(const shm::Error& error);
+    AnswerBytes refusal(std::uint64_t record, const shm::Error& error);
 
     std::string directory_;
     std::string instance_;

@@ -31,8 +31,6 @@ class StepMessages {
 
     // The decided step that the client takes next, if its message comes within `timeout`.
     virtual shm::Result<std::optional<StreamedStep>> receive(std::chrono::milliseconds timeout) = 0;
-    // Readable when receive() may have a step. Call receive() until it returns nothing, then poll again.
-    virtual shm::Result<int> descriptor() = 0;
 };
 
 }  // namespace croupier::client

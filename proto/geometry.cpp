@@ -121,9 +121,7 @@ std::optional<std::string> sending_fault(const Geometry& g) {
     if (step <= kMostSentBeside) return std::nullopt;
     return "the log-probs and supports of a step of " + std::to_string(g.max_batch) + " columns are " +
            std::to_string(step) + " bytes, over ZMQ they may be " + std::to_string(kMostSentBeside) +
-           ": open the session with a smaller max_support, max_logprobs or max_batch, or take decisions from "
-           "the "
-           "ring";
+           ": open the session with a smaller max_support, max_logprobs or max_batch";
 }
 
 std::optional<std::string> geometry_fault(const Geometry& g) {

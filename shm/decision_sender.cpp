@@ -41,17 +41,26 @@ struct SupportLists {
     }
 };
 
+std::uint32_t columns_of(const Segment& segment, std::uint32_t slot) {
+    return std::min(segment.schedule(slot).columns, segment.geometry().max_batch);
+}
+
 }  // namespace
 
-bool DecisionSender::pack(const Segment& segment, std::uint64_t request,
-                          flatbuffers::FlatBufferBuilder& builder) {
+bool DecisionSender::has_next(const Segment& segment) {
     const StepWindow window = steps_in_flight(segment);
     if (!window.sound) return false;
     next_step_ = std::max(next_step_, window.first);
     if (next_step_ >= window.end) return false;
     const std::uint32_t slot = segment.slot_of(next_step_);
-    const std::uint32_t columns = std::min(segment.schedule(slot).columns, segment.geometry().max_batch);
-    if (!step_complete(segment, slot, columns)) return false;
+    return step_complete(segment, slot, columns_of(segment, slot));
+}
+
+bool DecisionSender::pack(const Segment& segment, std::uint64_t request,
+                          flatbuffers::FlatBufferBuilder& builder) {
+    if (!has_next(segment)) return false;
+    const std::uint32_t slot = segment.slot_of(next_step_);
+    const std::uint32_t columns = columns_of(segment, slot);
     const bool has_logprobs = segment.geometry().max_logprobs > 0;
     const bool has_supports = segment.geometry().max_support > 0;
     std::vector<wire::DecisionEntry> entries;
@@ -78,11 +87,6 @@ bool DecisionSender::pack(const Segment& segment, std::uint64_t request,
         has_supports ? &supports.totals : nullptr);
     wire::finish(builder, request, body);
     return true;
-}
-
-void DecisionSender::advance(const Segment& segment) {
-    ++next_step_;
-    segment.header().counter(proto::SessionCounter::zmq_steps_sent).fetch_add(1, std::memory_order_relaxed);
 }
 
 }  // namespace croupier::shm

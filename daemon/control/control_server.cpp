@@ -119,6 +119,8 @@ ControlServer::ControlServer(zmq::context_t& context, std::uint64_t max_message_
     // A longer frame drops its peer's connection inside libzmq, before it is in memory.
     socket_.set(zmq::sockopt::maxmsgsize, static_cast<std::int64_t>(max_message_bytes));
     socket_.set(zmq::sockopt::rcvhwm, kUnreadMessages);
+    // Answers that one peer has not read. More are dropped, and decided steps stay in the ring.
+    socket_.set(zmq::sockopt::sndhwm, kUnreadMessages);
     // Without it, libzmq silently drops a message to a peer whose queue is full.
     socket_.set(zmq::sockopt::router_mandatory, true);
 }
@@ -201,9 +203,10 @@ void ControlServer::answer_late(const ControlContext& context) {
     if (!ask_statistics_.empty()) context.statistics->begin();
 }
 
-bool ControlServer::send(const std::string& frame, zmq::const_buffer message) {
+bool ControlServer::send(const std::string& frame, zmq::message_t message) {
     try {
-        const std::array<zmq::const_buffer, 2> frames = {zmq::buffer(frame), message};
+        std::array<zmq::message_t, 2> frames = {zmq::message_t(frame.data(), frame.size()),
+                                                std::move(message)};
         return zmq::send_multipart(socket_, frames, zmq::send_flags::dontwait).has_value();
     } catch (const zmq::error_t& gone) {
         event_log::write(Event::peer_unreachable, {{"socket", "control"}},
@@ -215,10 +218,9 @@ bool ControlServer::send(const std::string& frame, zmq::const_buffer message) {
 void ControlServer::serve(const ControlContext& context) {
     answer_late(context);
     answer_waiting(context);
-    decisions_.send_decided(*context.registry,
-                            [this](const std::string& frame, const FlatBufferBuilder& step) {
-                                return send(frame, {step.GetBufferPointer(), step.GetSize()});
-                            });
+    decisions_.send_decided(*context.registry, [this](const std::string& frame, zmq::message_t step) {
+        return send(frame, std::move(step));
+    });
 }
 
 void ControlServer::answer_waiting(const ControlContext& context) {

@@ -46,7 +46,7 @@ class ControlServer {
     void answer_late(const ControlContext& context);
     void answer_waiting(const ControlContext& context);
     // False: the peer is gone, or does not read.
-    bool send(const std::string& frame, zmq::const_buffer message);
+    bool send(const std::string& frame, zmq::message_t message);
 
     zmq::socket_t socket_;
     DecisionStream decisions_;

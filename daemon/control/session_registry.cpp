@@ -109,7 +109,10 @@ shm::Result<bool> SessionRegistry::close(std::uint64_t id, const Peer& peer) {
 shm::Result<bool> SessionRegistry::set_zmq_stream(std::uint64_t id, bool on, const Peer& peer) {
     CROUPIER_TRY_VALUE(own, find_for(id, peer));
     const auto fault = on ? proto::sending_fault(own->geometry()) : std::nullopt;
-    if (fault) return shm::fail(Errc::bad_argument, "session " + own->name() + ": " + *fault);
+    if (fault) {
+        return shm::fail(Errc::bad_argument,
+                         "session " + own->name() + ": " + *fault + ", or take decisions from the ring");
+    }
     own->header().zmq_stream.store(on ? 1 : 0, std::memory_order_release);
     return true;
 }

@@ -41,7 +41,7 @@ typedef struct croupier_open_options {
     uint32_t takeover;     /* 1: fence a live holder of the name */
     const uint32_t* order; /* all (vocab + 63) / 64 blocks of 64 ids, hottest first; NULL: identity */
     uint32_t resume;       /* 1: go on with a session whose client is gone */
-    uint32_t decisions_over_zmq; /* 1: decisions come over ZMQ instead of the ring */
+    uint32_t decisions_over_zmq; /* 1: over ZMQ; by the ring where no message comes, as of a stand-in */
     uint32_t randoms_supplied;   /* 1: rank 0's writer supplies the randoms of rng SHVS; 0: samplers do */
     uint32_t timeout_ms;         /* for the daemon's answer; 0: 5000 */
     /* For a tcp endpoint: Z85 CURVE keys. */
@@ -198,7 +198,7 @@ int croupier_wait(croupier_session* session, uint32_t timeout_ms, croupier_step*
  * call croupier_wait() with timeout_ms 0 until it returns 0, or until no step is in flight: then nothing is
  * lost by waiting for the descriptor again. It may be readable though no step is decided. What becomes of the
  * daemon is seen by croupier_wait() alone: call it once a second in any case. The first call starts a thread
- * of the library where decisions come by the ring. */
+ * of the library where the session is on this host. */
 int croupier_event_fd(croupier_session* session, croupier_error* error);
 
 /* Gives up a step in flight, for instance because a rank's logits will not come: each column that nobody has

@@ -187,3 +187,19 @@ TEST_CASE("every decision error has a text of its own") {
     CHECK_THAT(croupier_decision_error_text(9999), Contains("does not know"));
     CHECK(std::string(croupier_error_name(static_cast<std::uint32_t>(shm::Errc::ring_full))) == "ring_full");
 }
+
+TEST_CASE("a step that is too large to be sent is refused, and the ring proposed where the session has one") {
+    client::OpenOptions options = options_for("ipc:///nowhere");
+    options.max_batch = 65;
+    options.max_support = CROUPIER_MAX_SESSION_SUPPORT;
+    options.decisions_over_zmq = 1;
+    CHECK_THAT(failed_open(options).text,
+               Contains("a smaller max_support, max_logprobs or max_batch, or take decisions from the ring"));
+    croupier_record_channel channel;
+    croupier_record_channel_init(&channel);
+    channel.send = [](void*, const void*, size_t, croupier_error*) { return -1; };
+    channel.receive = [](void*, uint32_t, const void**, size_t*, croupier_error*) { return -1; };
+    options.relay = &channel;
+    CHECK_THAT(failed_open(options).text,
+               Contains("a smaller max_support, max_logprobs or max_batch") && !Contains("from the ring"));
+}

@@ -4,8 +4,10 @@
 #include <numeric>
 #include <random>
 
+#include "shm/segment.h"
 #include "testing/daemon_process.h"
 #include "testing/small_engine.h"
+#include "tests/daemon/control_peer.h"
 
 using namespace croupier;
 using namespace croupier::testing;
@@ -167,4 +169,24 @@ TEST_CASE("EOS, stop ids, min_tokens and max_tokens are flagged where the refere
     late.steps(3);
     CHECK(late.streams().at(4)[1] != met);
     CHECK((late.decisions().at(4)[1].flags & CROUPIER_STOPPED) == 0);
+}
+
+TEST_CASE("a client over ZMQ whose subscription another peer took gets every step, and subscribes again") {
+    const DaemonProcess daemon;
+    EngineShape shape;
+    shape.decisions_over_zmq = true;
+    SmallEngine engine(daemon.endpoint(), "engine", shape);
+    engine.admit(8);
+    engine.step();
+    const auto segment = shm::Segment::attach(engine.segment_path(), shm::Access::read_only);
+    ControlPeer other(daemon.endpoint());
+    flatbuffers::FlatBufferBuilder builder;
+    wire::finish(builder, 1, wire::CreateConfigure(builder, segment.value().id(), true));
+    other.send(builder);
+    REQUIRE(other.receive() != nullptr);
+    CHECK(eventually([&] {
+        while (other.receive(std::chrono::milliseconds(0)) != nullptr) continue;
+        engine.step();
+        return other.receive(std::chrono::milliseconds(100)) == nullptr;
+    }));
 }

@@ -18,6 +18,7 @@
 #include "gpu_writer/rank_writer.h"
 #include "testing/daemon_process.h"
 #include "testing/small_engine.h"
+#include "tests/daemon/control_peer.h"
 #include "tests/daemon/http_peer.h"
 #include "tests/daemon/idle_peer.h"
 #include "tests/daemon/limited_croupierd.h"
@@ -221,4 +222,62 @@ TEST_CASE("a second user's dearest columns, without end, do not keep the first o
     CHECK_THAT(failure_of([&] { client::Session(dear_options(daemon.endpoint(), kDearVocab + 1)); }),
                Contains("refused") && Contains("sessions.max_vocab"));
     CHECK(daemon.sampler_restarts() == 0);
+}
+
+TEST_CASE(
+    "a subscriber that does not read holds little of the daemon's memory, however often it subscribes") {
+    const bool unsubscribes = GENERATE(false, true);
+    const DaemonProcess daemon;
+    EngineShape shape;
+    shape.vocab = proto::kMaxSupport;
+    shape.tp = 1;
+    shape.max_support = proto::kMaxSupport;
+    SmallEngine engine(daemon.endpoint(), "large-steps", shape);
+    for (std::uint64_t uid = 1; uid <= shape.batch; ++uid) {
+        client::Sequence sequence;
+        sequence.uid = uid;
+        sequence.prompt = {1};
+        sequence.params.support = proto::kMaxSupport;
+        engine.admit(sequence);
+    }
+    engine.submit();
+    engine.write();
+    const auto segment = shm::Segment::attach(engine.segment_path(), shm::Access::read_only);
+    auto& header = segment.value().header();
+    REQUIRE(engine.counted(shape.batch));
+    ControlPeer subscriber(daemon.endpoint());
+    // Its library buffers nothing either.
+    subscriber.socket().disconnect(daemon.endpoint());
+    subscriber.socket().set(zmq::sockopt::rcvhwm, 1);
+    subscriber.socket().connect(daemon.endpoint());
+    const auto configure = [&](bool on) {
+        flatbuffers::FlatBufferBuilder builder;
+        wire::finish(builder, 1, wire::CreateConfigure(builder, segment.value().id(), on));
+        subscriber.send(builder);
+    };
+    constexpr int kSubscriptions = 40;  // 8 MiB each, if the daemon sent the step for every one
+    for (int i = 0; i < kSubscriptions; ++i) {
+        if (unsubscribes) configure(false);
+        configure(true);
+        daemon.await_housekeeping();  // what is due is sent once for all messages that have come
+    }
+    const auto& sent = header.counter(proto::SessionCounter::zmq_steps_sent);
+    const auto& deferred = header.counter(proto::SessionCounter::zmq_send_deferred);
+    std::uint64_t expected = 1;
+    if (unsubscribes) {
+        REQUIRE(eventually([&] { return deferred.load() > 0 || sent.load() == kSubscriptions; }));
+        CHECK(sent.load() <= 16);
+        // What was not sent comes when the subscriber reads.
+        expected = sent.load() + 1;
+    }
+    int answers = 0;
+    for (std::uint64_t steps = 0; steps < expected || (!unsubscribes && answers < kSubscriptions);) {
+        const wire::Message* message = subscriber.receive();
+        REQUIRE(message != nullptr);
+        if (message->body_as_Configured() != nullptr) ++answers;
+        if (message->body_as_StepDecisions() != nullptr) ++steps;
+    }
+    if (!unsubscribes) CHECK(sent.load() == 1);
+    engine.collect();
+    engine.step();
 }

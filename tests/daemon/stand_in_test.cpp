@@ -1,5 +1,7 @@
 // A stand-in decides while there is no daemon, and gives the session back when there is one: no token
 // changes.
+#include <poll.h>
+
 #include <catch2/catch.hpp>
 #include <csignal>
 
@@ -39,11 +41,24 @@ bool answers_for(pid_t process, const shm::Segment& segment) {
 
 // An engine with its sequences, and what is to be seen of its session.
 struct Decoding {
-    Decoding() { engine.admit(8); }
+    explicit Decoding(const EngineShape& shape = {}) : engine(daemon.endpoint(), "engine", shape) {
+        engine.admit(8);
+    }
 
     DaemonProcess daemon;
-    SmallEngine engine{daemon.endpoint(), "engine"};
+    SmallEngine engine;
     shm::Segment segment = attach(engine);
+};
+
+EngineShape shape_of_a_way() {
+    EngineShape made;
+    made.decisions_over_zmq = GENERATE(false, true);
+    return made;
+}
+
+// Decisions come by the ring, then over ZMQ.
+struct DecodingEachWay : Decoding {
+    DecodingEachWay() : Decoding(shape_of_a_way()) {}
 };
 
 Streams undisturbed(int steps) {
@@ -56,7 +71,7 @@ Streams undisturbed(int steps) {
 
 }  // namespace
 
-TEST_CASE_METHOD(Decoding,
+TEST_CASE_METHOD(DecodingEachWay,
                  "a stand-in decides the same tokens while a daemon stays dead for many steps, repeatedly") {
     const ChildProcess beside = stand_in(daemon, engine);
     engine.step();
@@ -82,7 +97,7 @@ TEST_CASE_METHOD(Decoding,
     CHECK(daemon.says("requested it back"));
 }
 
-TEST_CASE_METHOD(Decoding, "a stand-in that is killed while it decides is followed by another one") {
+TEST_CASE_METHOD(DecodingEachWay, "a stand-in that is killed while it decides is followed by another one") {
     ChildProcess beside = stand_in(daemon, engine);
     engine.step();
     daemon.kill_now();
@@ -106,10 +121,28 @@ TEST_CASE_METHOD(Decoding, "a stand-in that is killed while it decides is follow
     CHECK(engine.streams() == undisturbed(13));
 }
 
+TEST_CASE_METHOD(DecodingEachWay, "a scheduler that polls its descriptor misses no step of a stand-in") {
+    pollfd readable{engine.session().event_fd(), POLLIN, 0};
+    const ChildProcess beside = stand_in(daemon, engine);
+    daemon.kill_now();
+    REQUIRE(eventually([&] { return answers_for(beside.pid(), segment); }));
+    for (int i = 0; i < 5; ++i) {
+        engine.submit();
+        while (engine.session().in_flight() > 0 && engine.collect_one()) FAIL("the step has no logits");
+        engine.write();
+        while (engine.session().in_flight() > 0) {
+            REQUIRE(::poll(&readable, 1, 20000) == 1);
+            engine.collect_one();
+        }
+    }
+    CHECK(engine.streams() == undisturbed(5));
+}
+
 TEST_CASE("two engines have a stand-in each, and the daemon takes both sessions back") {
+    const EngineShape shape = shape_of_a_way();
     DaemonProcess daemon;
-    SmallEngine one(daemon.endpoint(), "one");
-    SmallEngine other(daemon.endpoint(), "other");
+    SmallEngine one(daemon.endpoint(), "one", shape);
+    SmallEngine other(daemon.endpoint(), "other", shape);
     const ChildProcess beside_one = stand_in(daemon, one);
     const ChildProcess beside_other = stand_in(daemon, other);
     for (SmallEngine* engine : {&one, &other}) engine->admit(8);

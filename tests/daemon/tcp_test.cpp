@@ -6,6 +6,8 @@
 #include <fstream>
 #include <zmq.hpp>
 
+#include "shm/segment.h"
+#include "shm/step_window.h"
 #include "testing/daemon_process.h"
 #include "testing/small_engine.h"
 #include "tests/daemon/loopback.h"
@@ -126,6 +128,32 @@ TEST_CASE("a key that is taken off the list loses its access with SIGHUP, and on
                    SmallEngine(setup.control, "engine", taking);
                }),
                Contains("permission_denied") && Contains("belongs to another"));
+}
+
+TEST_CASE("a client over ZMQ whose key is removed is told so, and can take what its session decides") {
+    const TcpSetup setup;
+    DaemonProcess daemon(kTwoSamplers, setup.yaml());
+    EngineShape shape = setup.shape(setup.client);
+    shape.decisions_over_zmq = true;
+    SmallEngine(setup.control, "engine", shape).admit(8);
+    // Resumed, it subscribes only over the connection of the stream, which is authorized when a step is sent.
+    shape.resume = true;
+    SmallEngine engine(setup.control, "engine", shape);
+    const auto segment = shm::Segment::attach(engine.segment_path(), shm::Access::read_only);
+    const shm::Segment& ring = segment.value();
+    REQUIRE(eventually([&] {
+        engine.step();
+        return ring.header().counter(proto::SessionCounter::zmq_steps_sent).load() > 0;
+    }));
+    std::ofstream(setup.files.directory() + "/clients") << fresh_keys().open << "\n";
+    daemon.signal(SIGHUP);
+    REQUIRE(eventually([&] { return daemon.says("1 CURVE keys are authorized"); }));
+    const std::uint64_t step = engine.submit();
+    CHECK_THAT(failure_of([&] { engine.session().wait(20000); }),
+               Contains("permission_denied") && Contains("not among the authorized ones"));
+    engine.write();
+    REQUIRE(eventually([&] { return shm::step_complete(ring, ring.slot_of(step), 8); }));
+    engine.collect();
 }
 
 TEST_CASE(

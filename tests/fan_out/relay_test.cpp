@@ -78,6 +78,22 @@ std::string failure_of_waiting(RemoteScheduler& scheduler) {
     return failure;
 }
 
+client::OpenOptions options_through(const Route& route, const RelayGroup& group) {
+    client::OpenOptions options;
+    options.endpoint = route.control.c_str();
+    options.vocab = RemoteScheduler::kVocab;
+    options.tp = 2;
+    options.max_batch = 8;
+    options.max_sequences = 16;
+    options.max_length = 256;
+    options.timeout_ms = 20000;
+    options.server_key = route.daemon_key.c_str();
+    options.client_public_key = route.own_key.c_str();
+    options.client_secret_key = route.own_secret.c_str();
+    options.relay = group.channel();
+    return options;
+}
+
 std::string failure_of_going_on(RemoteScheduler& scheduler) {
     return failure_of([&] {
         for (int i = 0; i < 1000; ++i) {
@@ -335,6 +351,36 @@ TEST_CASE("a session that is taken over on its own host fails the scheduler's ne
     const SmallEngine other(stage.route().control, "remote", shape);
     CHECK_THAT(failure_of_waiting(scheduler), Contains("stale_epoch") && Contains("was taken over"));
     CHECK_THAT(failure_of([&] { scheduler.submit(1); }), Contains("stale_epoch"));
+}
+
+TEST_CASE("a session that is opened through a channel continues when an earlier one is detached") {
+    const bool takeover = GENERATE(false, true);
+    const TwoHosts hosts;
+    LastStage stage(hosts);
+    stage.start_relay();
+    const RelayGroup group(stage.route());
+    const Tokens expected = served_locally(1, 3);
+    std::unique_ptr<client::Session> present;
+    for (const std::string name : {"first", "second", "third"}) {
+        client::OpenOptions options = options_through(stage.route(), group);
+        options.name = takeover ? "first" : name.c_str();
+        options.takeover = takeover && present ? 1 : 0;
+        // As `session = Session(...)` does in Python: the earlier one is detached last.
+        present = std::make_unique<client::Session>(options);
+        stage.start_writer(present->segment_path());
+        present->add(SmallEngine::sequence(1, RemoteScheduler::kVocab));
+        const std::vector<croupier_column> columns = {{1, nullptr}};
+        for (int i = 0; i < 3; ++i) {
+            present->submit(columns);
+            const auto step = present->wait(20000);
+            REQUIRE(step);
+            CHECK(step->decisions[0].error == 0);
+        }
+        CHECK(present->output(1) == expected.at(1));
+        stage.stop_writer();
+    }
+    // The relay refuses the fenced session once.
+    if (!takeover) CHECK(stage.relay_log().find("relay_refused_record") == std::string::npos);
 }
 
 TEST_CASE("a daemon of another instance than the relay's is told to the scheduler that opens") {

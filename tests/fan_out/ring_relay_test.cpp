@@ -73,6 +73,10 @@ AnswerBytes finish_record(std::uint64_t number, std::uint64_t uid) {
                   [&](FlatBufferBuilder& builder) { return wire::CreateFinishSequence(builder, uid); });
 }
 
+AnswerBytes detach_record(std::uint64_t number) {
+    return record(number, [](FlatBufferBuilder& builder) { return wire::CreateDetachSession(builder); });
+}
+
 const wire::Message& parsed(const AnswerBytes& bytes) {
     const auto message = wire::parse(bytes.data(), bytes.size());
     if (const auto* fault = std::get_if<wire::WireFault>(&message)) throw std::runtime_error(fault->message);
@@ -252,6 +256,27 @@ TEST_CASE("records that cannot be carried out are refused by name, and the ring 
     CHECK_THAT(news.back().text, Contains(bad.says));
 }
 
+TEST_CASE("the farewell of an earlier session over the channel does not end or disturb the present one") {
+    Attached attached;
+    for (const std::uint64_t earlier : {std::uint64_t{7}, kFirst, kFirst + 2, kFirst + 4}) {
+        INFO("record " << earlier);
+        CHECK_FALSE(attached.relay.apply(detach_record(earlier)));
+        CHECK(attached.relay.attached());
+    }
+    CHECK_FALSE(attached.relay.apply(add_record(kFirst + 3, plain_sequence(3))));
+    CHECK_FALSE(attached.relay.apply(detach_record(kFirst + 4)));
+    CHECK_FALSE(attached.relay.attached());
+    CHECK_FALSE(attached.relay.apply(detach_record(7)));
+}
+
+TEST_CASE("a record of an earlier session over the channel is refused under its own number") {
+    Attached attached;
+    const auto answer = attached.relay.apply(add_record(7, plain_sequence(3)));
+    CHECK_THAT(refusal_of(answer), Contains("record 7 came after record 1002"));
+    CHECK(parsed(*answer).request() == 7);
+    CHECK_FALSE(attached.relay.apply(add_record(kFirst + 3, plain_sequence(3))));
+}
+
 TEST_CASE("every byte of a record may be damaged: the relay carries it out, or refuses it, and lives") {
     Attached attached;
     const AnswerBytes sound = add_record(kFirst + 3, plain_sequence(3));
@@ -347,6 +372,8 @@ TEST_CASE("decided steps are returned in order, each once, and again to a schedu
     REQUIRE(relay.apply(attach_record()));
     check_next(0, 1, 10);
     check_next(1, 2, 20);
+    // That counter is of the steps that the daemon sends.
+    CHECK(segment.header().counter(proto::SessionCounter::zmq_steps_sent) == 0);
 }
 
 TEST_CASE("steps that were decided before their session ended are returned before its end") {
