@@ -345,7 +345,7 @@ TEST_CASE("a session is resumed with its own hotness order only, and stays resum
     other.resume = true;
     std::swap(other.order[0], other.order[1]);
     CHECK_THAT(open_failure(daemon, "engine", other),
-               Contains("another hotness order") && Contains("without resume to begin anew"));
+               Contains("the hotness order is another one") && Contains("without resume to begin anew"));
     shape.resume = true;
     SmallEngine engine(daemon.endpoint(), "engine", shape);
     CHECK(engine.session().resumed());
