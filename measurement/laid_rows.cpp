@@ -7,6 +7,8 @@
 #include <limits>
 #include <stdexcept>
 
+#include "proto/logit_codes.h"
+#include "sampler/blocked_row.h"
 #include "sampler/workspace.h"
 
 namespace croupier::measurement {
@@ -29,15 +31,15 @@ float logit_of(Dtype dtype, std::uint16_t code, std::uint32_t row, std::uint32_t
     const bool finite = (code & 0x7F80U) != 0x7F80U;
     if (dtype == Dtype::fp32 && finite) bits |= detail_of(row, id);
     const auto value = std::bit_cast<float>(bits);
-    return dtype == Dtype::fp16 ? static_cast<float>(static_cast<_Float16>(value)) : value;
+    return dtype == Dtype::fp16 ? sampler::value_of_code(dtype, proto::fp16_code(value)) : value;
 }
 
 void store(Dtype dtype, float value, std::byte* out) {
     if (dtype == Dtype::fp32) {
         std::memcpy(out, &value, sizeof value);
     } else if (dtype == Dtype::fp16) {
-        const auto half = static_cast<_Float16>(value);
-        std::memcpy(out, &half, sizeof half);
+        const std::uint16_t code = proto::fp16_code(value);
+        std::memcpy(out, &code, sizeof code);
     } else {
         const auto code = static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(value) >> 16U);
         std::memcpy(out, &code, sizeof code);

@@ -8,8 +8,8 @@
 #include <stdexcept>
 #include <string>
 
+#include "proto/logit_codes.h"
 #include "sim/keyed_hash.h"
-#include "sim/logit_codes.h"
 
 namespace croupier::sim {
 namespace {
@@ -55,7 +55,7 @@ void RowSource::set_value(std::byte* entries, std::uint32_t index, float value) 
         return;
     }
     const std::uint16_t code =
-        vocabulary_->geometry.dtype == proto::Dtype::bf16 ? bf16_code(value) : fp16_code(value);
+        vocabulary_->geometry.dtype == proto::Dtype::bf16 ? proto::bf16_code(value) : proto::fp16_code(value);
     std::memcpy(target, &code, sizeof(code));
 }
 
@@ -104,7 +104,8 @@ void RowSource::load_pool(const SimOptions& options) {
             throw std::runtime_error("cannot read row " + std::to_string(row) + " of " + options.logits);
         }
         for (std::uint32_t id = 0; id < vocab; ++id) {
-            set_value(pool_.data() + std::size_t{row} * vocab * element_bytes_, id, bf16_value(codes[id]));
+            set_value(pool_.data() + std::size_t{row} * vocab * element_bytes_, id,
+                      proto::bf16_value(codes[id]));
         }
     }
 }

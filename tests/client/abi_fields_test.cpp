@@ -1,6 +1,9 @@
 #include "client/abi_fields.h"
 
+#include <array>
+#include <bit>
 #include <catch2/catch.hpp>
+#include <cstddef>
 #include <cstring>
 
 #include "proto/sampling.h"
@@ -49,7 +52,8 @@ TEST_CASE("every parameter of the ABI stands for the one of its name") {
 TEST_CASE("parameters come back from the protocol as they went") {
     const croupier_params params = distinct_params();
     const croupier_params back = client::params_to_abi(client::params_from_abi(params));
-    CHECK(std::memcmp(&back, &params, sizeof(params)) == 0);
+    using Bytes = std::array<std::byte, sizeof(params)>;
+    CHECK(std::bit_cast<Bytes>(back) == std::bit_cast<Bytes>(params));
 }
 
 TEST_CASE("a session has whole rows unless lean is asked for, which comes back as it went") {

@@ -40,6 +40,7 @@ class IdlePeer {
 
 inline std::vector<IdlePeer> idle_peers(const std::string& path, int count) {
     std::vector<IdlePeer> peers;
+    peers.reserve(static_cast<std::size_t>(count));
     for (int i = 0; i < count; ++i) peers.emplace_back(path);
     return peers;
 }

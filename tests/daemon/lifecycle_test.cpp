@@ -48,7 +48,7 @@ class NotifySocket {
         while (::poll(&ready, 1, 20000) == 1) {
             std::array<char, 512> buffer{};
             const auto length = ::recv(fd_, buffer.data(), buffer.size(), 0);
-            const std::string message(buffer.data(), static_cast<std::size_t>(length));
+            std::string message(buffer.data(), static_cast<std::size_t>(length));
             if (message.find(text) != std::string::npos) return message;
         }
         return {};

@@ -38,7 +38,7 @@ constexpr rlim_t kFilesOfAttacker = 900;
 int begin_connection(std::uint16_t port) {
     const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     const sockaddr_in address = loopback(port);
-    if (fd >= 0) ::connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof(address));
+    if (fd >= 0) (void)::connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof(address));
     return fd;
 }
 
@@ -136,7 +136,8 @@ std::vector<float> dear_row() {
     client::Session session(dear_options(endpoint, kDearVocab));
     auto writer = gpu_writer::RankWriter::attach(session.segment_path(), 0).value();
     const std::vector<float> row = dear_row();
-    for (std::uint64_t uid = 1; uid <= kDearColumns * kDearSlots; ++uid) session.add(dear_sequence(uid));
+    const std::uint64_t sequences = std::uint64_t{kDearColumns} * kDearSlots;
+    for (std::uint64_t uid = 1; uid <= sequences; ++uid) session.add(dear_sequence(uid));
     for (std::uint64_t slot = 0;; slot = (slot + 1) % kDearSlots) {
         if (session.in_flight() == kDearSlots) session.wait(60000);
         std::vector<croupier_column> asked;
@@ -181,7 +182,7 @@ TEST_CASE("a second user who takes connections to all sockets, without end, keep
     second.send(SIGCONT);
     for (int round = 0; round < 5; ++round) {
         before.steps(2);
-        REQUIRE(decides(daemon.endpoint(), "of-the-daemons-user") == "");
+        REQUIRE(decides(daemon.endpoint(), "of-the-daemons-user").empty());
         REQUIRE(shm::start_as(shm::kThirdUser, [&] {
                     return decides(daemon.endpoint(), "of-a-third-user").empty() ? 0 : 1;
                 }).wait() == 0);

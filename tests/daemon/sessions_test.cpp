@@ -66,7 +66,7 @@ TEST_CASE("by default a vocabulary larger than any model's is refused, because i
     shape.vocab = 320001;
     CHECK_THAT(open_failure(daemon, "large", shape), Contains("sessions.max_vocab") && Contains("320000"));
     shape.vocab = 320000;
-    CHECK(open_failure(daemon, "largest", shape) == "");
+    CHECK(open_failure(daemon, "largest", shape).empty());
 }
 
 TEST_CASE("samplers find a session in a directory of the longest path that a configuration may have") {

@@ -14,6 +14,7 @@
 #include "agreement.h"
 #include "case_generator.h"
 #include "client/abi_fields.h"
+#include "proto/logit_codes.h"
 #include "sampler/reference/decide.h"
 
 using namespace croupier;
@@ -56,10 +57,7 @@ struct PlainRow {
             std::memcpy(&wide, &value, 4);
             return static_cast<std::uint16_t>(wide >> 16U);
         }
-        const auto half = static_cast<_Float16>(value);
-        std::uint16_t bits = 0;
-        std::memcpy(&bits, &half, 2);
-        return bits;
+        return proto::fp16_code(value);
     }
     std::unique_ptr<std::byte[]> bytes;
 };

@@ -10,7 +10,7 @@
 #include <fstream>
 #include <limits>
 
-#include "sim/logit_codes.h"
+#include "proto/logit_codes.h"
 
 namespace croupier::sim {
 namespace {
@@ -71,7 +71,7 @@ TEST_CASE("only a poisoned position has a NaN") {
     const auto nans = [&](std::uint32_t position) {
         const auto row = whole_row(rows, options, request, position, 1);
         return std::count_if(row.begin(), row.end(),
-                             [](std::uint16_t code) { return std::isnan(bf16_value(code)); });
+                             [](std::uint16_t code) { return std::isnan(proto::bf16_value(code)); });
     };
     CHECK(nans(1) == 0);
     CHECK(nans(2) == 1);
@@ -107,29 +107,29 @@ TEST_CASE("a file without a whole number of rows is refused with both sizes") {
 }
 
 TEST_CASE("fp16 codes are rounded to nearest even, at every scale") {
-    CHECK(fp16_code(0.0F) == 0x0000);
-    CHECK(fp16_code(-0.0F) == 0x8000);
-    CHECK(fp16_code(1.0F) == 0x3C00);
-    CHECK(fp16_code(-2.0F) == 0xC000);
-    CHECK(fp16_code(65504.0F) == 0x7BFF);
-    CHECK(fp16_code(65520.0F) == 0x7C00);
-    CHECK(fp16_code(0x1p-24F) == 0x0001);
-    CHECK(fp16_code(0x1p-25F) == 0x0000);
-    CHECK(fp16_code(0x1p-14F) == 0x0400);
-    CHECK(fp16_code(0x1.ff8p-15F) == 0x03FF);
-    CHECK(fp16_code(0x1.ffcp-15F) == 0x0400);
-    CHECK(fp16_code(1.0F + 0x1p-11F) == 0x3C00);
-    CHECK(fp16_code(1.0F + 0x3p-11F) == 0x3C02);
-    CHECK(fp16_code(-std::numeric_limits<float>::infinity()) == 0xFC00);
-    CHECK((fp16_code(std::nanf("")) & 0x7FFF) > 0x7C00);
+    CHECK(proto::fp16_code(0.0F) == 0x0000);
+    CHECK(proto::fp16_code(-0.0F) == 0x8000);
+    CHECK(proto::fp16_code(1.0F) == 0x3C00);
+    CHECK(proto::fp16_code(-2.0F) == 0xC000);
+    CHECK(proto::fp16_code(65504.0F) == 0x7BFF);
+    CHECK(proto::fp16_code(65520.0F) == 0x7C00);
+    CHECK(proto::fp16_code(0x1p-24F) == 0x0001);
+    CHECK(proto::fp16_code(0x1p-25F) == 0x0000);
+    CHECK(proto::fp16_code(0x1p-14F) == 0x0400);
+    CHECK(proto::fp16_code(0x1.ff8p-15F) == 0x03FF);
+    CHECK(proto::fp16_code(0x1.ffcp-15F) == 0x0400);
+    CHECK(proto::fp16_code(1.0F + 0x1p-11F) == 0x3C00);
+    CHECK(proto::fp16_code(1.0F + 0x3p-11F) == 0x3C02);
+    CHECK(proto::fp16_code(-std::numeric_limits<float>::infinity()) == 0xFC00);
+    CHECK((proto::fp16_code(std::nanf("")) & 0x7FFF) > 0x7C00);
 }
 
 TEST_CASE("bf16 codes are rounded to nearest even") {
-    CHECK(bf16_code(1.0F) == 0x3F80);
-    CHECK(bf16_code(1.0F + 0x1p-8F) == 0x3F80);
-    CHECK(bf16_code(1.0F + 0x3p-8F) == 0x3F82);
-    CHECK(bf16_code(-std::numeric_limits<float>::infinity()) == 0xFF80);
-    CHECK(std::isnan(bf16_value(bf16_code(std::nanf("")))));
+    CHECK(proto::bf16_code(1.0F) == 0x3F80);
+    CHECK(proto::bf16_code(1.0F + 0x1p-8F) == 0x3F80);
+    CHECK(proto::bf16_code(1.0F + 0x3p-8F) == 0x3F82);
+    CHECK(proto::bf16_code(-std::numeric_limits<float>::infinity()) == 0xFF80);
+    CHECK(std::isnan(proto::bf16_value(proto::bf16_code(std::nanf("")))));
 }
 
 }  // namespace croupier::sim

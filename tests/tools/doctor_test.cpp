@@ -75,7 +75,7 @@ TEST_CASE("doctor: a daemon that serves is found fit, and every check is told on
         checks.insert(finding["check"].get<std::string>());
         for (const char* key : {"check", "level", "what", "remedy", "facts"}) CHECK(finding.contains(key));
         const std::string level = finding["level"];
-        if (level == "broken" || level == "slower") CHECK(finding["remedy"] != "");
+        if (level == "broken" || level == "slower") CHECK_FALSE(finding["remedy"].get<std::string>().empty());
     }
     // Others rely on these names: docs/watching.md has them all.
     CHECK(checks ==
@@ -222,7 +222,7 @@ TEST_CASE("doctor: a daemon that is not started, is stopped or has died is told 
         SmallEngine engine(daemon.endpoint(), "engine");
         CHECK(ask_doctor(place, question).finding("daemon.answers")["facts"]["sessions"] == 1);
         engine.session().close();
-        SmallEngine(daemon.endpoint(), "left");
+        { const SmallEngine left(daemon.endpoint(), "left"); }
         daemon.kill_now();
         const auto told = ask_doctor(place, question + " --skip daemon");
         CHECK(told.level("files.segments") == "slower");

@@ -1,4 +1,6 @@
 // Every program refuses nan and other non-numbers at once, names the option and says what is allowed.
+#include <fmt/format.h>
+
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <string>
@@ -14,12 +16,12 @@ constexpr int kWrongQuestion = 105;
 void refuses(const testing::Workplace& place, const std::string& command, const std::string& option,
              const std::string& allowed) {
     for (const char* wrong : {"nan", "-nan", "inf", "-inf", "-1", "1e400"}) {
-        const std::string arguments = command + " " + option + "=" + wrong;
+        const std::string arguments = fmt::format("{} {}={}", command, option, wrong);
         const testing::Ended ended = place.run(arguments);
         INFO(arguments << ": " << ended.output);
         CHECK(ended.status == kWrongQuestion);
-        CHECK(ended.output.find(option + ": '" + wrong + "' is invalid; allowed: a number from " + allowed) !=
-              std::string::npos);
+        CHECK(ended.output.find(fmt::format("{}: '{}' is invalid; allowed: a number from {}", option, wrong,
+                                            allowed)) != std::string::npos);
     }
 }
 

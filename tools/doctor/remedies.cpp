@@ -66,7 +66,7 @@ std::string how_to_make(const std::string& path, const std::string& key, const A
                 user.name, kUnit);
         }
     }
-    const std::string command =
+    std::string command =
         fmt::format("install -d -o {} -g {} -m {} {}", user.name, primary_group(user), mode, path);
     if (own_account().uid == 0) return command;
     return fmt::format("leave {} out, so that {}'s daemon uses its own paths; or, as root: {}", key,

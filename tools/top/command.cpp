@@ -154,7 +154,7 @@ int run_stat(const TopOptions& options) {
 }
 
 std::shared_ptr<TopOptions> add_target(CLI::App& command, const char* interval) {
-    const auto options = std::make_shared<TopOptions>();
+    auto options = std::make_shared<TopOptions>();
     command.add_option("-i,--instance", options->instance, "Name of the daemon (its key `instance`)")
         ->capture_default_str();
     command

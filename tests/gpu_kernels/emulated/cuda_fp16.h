@@ -2,7 +2,7 @@
 #pragma once
 
 #include "gpu_writer/element_codes.h"
-#include "sim/logit_codes.h"
+#include "proto/logit_codes.h"
 
 // NOLINTBEGIN: the names are CUDA's.
 struct __half {
@@ -18,6 +18,6 @@ inline float __half2float(__half value) {
     return croupier::gpu_writer::fp16_value(value.bits);
 }
 inline __half __float2half_rn(float value) {
-    return {croupier::sim::fp16_code(value)};
+    return {croupier::proto::fp16_code(value)};
 }
 // NOLINTEND

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <cstdint>
 
-namespace croupier::sim {
+namespace croupier::proto {
 
 inline std::uint16_t bf16_code(float value) {
     const auto bits = std::bit_cast<std::uint32_t>(value);
@@ -33,4 +33,4 @@ inline std::uint16_t fp16_code(float value) {
     return static_cast<std::uint16_t>(sign | ((rounded >> 13U) - ((127U - 15U) << 10U)));
 }
 
-}  // namespace croupier::sim
+}  // namespace croupier::proto
