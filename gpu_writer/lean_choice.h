@@ -79,6 +79,9 @@ struct LeanShare {
         if (wanted == 0) return {0, 0, 0};
         return {wanted, wanted - wanted / kFewer, wanted + std::min(spare, std::max(wanted / kMore, kFew))};
     }
+    static constexpr LeanShare at_least(std::uint32_t wanted, std::uint32_t most) {
+        return {wanted, wanted, most};
+    }
     constexpr bool holds(std::uint32_t count) const { return least <= count && count <= most; }
 };
 struct LeanShares {
@@ -109,10 +112,19 @@ constexpr bool sends_racers(const LeanWant& want) {
            want.temperature > 0.0F && want.by_race > 0;
 }
 
-constexpr LeanShares shares_of(const LeanWant& want, const BlockSpan& span, std::uint32_t room) {
-    if (want.flags.has(Want::whole)) return {};
+constexpr bool lists_entries(const LeanWant& want) {
+    return want.flags.has(Want::best_entries) && !want.flags.has(Want::whole);
+}
+// So many entries are above the largest of what is not opened, at least: each block that is has one.
+constexpr LeanShare opened_for_entries(std::uint32_t wanted) {
+    constexpr std::uint32_t kMore = 8;
+    constexpr std::uint32_t kFew = 4;
+    return LeanShare::at_least(wanted, wanted + std::max(wanted / kMore, copy_of(kFew)));
+}
+
+constexpr LeanShares shares_of_blocks(const LeanWant& want, const BlockSpan& span, std::uint32_t room) {
     const std::uint32_t left = room - std::min(room, span.always_sent() + want.named);
-    const std::uint32_t by_maximum = std::min(want.by_maximum, left);
+    const std::uint32_t by_maximum = lists_entries(want) ? 0U : std::min(want.by_maximum, left);
     if (sends_racers(want)) {
         // Of fewer blocks, more of them would have more tokens above the bound of the others than are of use.
         constexpr std::uint32_t kMostOpened = 512;
@@ -126,6 +138,12 @@ constexpr LeanShares shares_of(const LeanWant& want, const BlockSpan& span, std:
     const std::uint32_t spare = left - by_maximum - by_race;
     const LeanShare first = LeanShare::about(by_maximum, spare);
     return {first, LeanShare::about(by_race, spare - (first.most - first.wanted))};
+}
+constexpr LeanShares shares_of(const LeanWant& want, const BlockSpan& span, std::uint32_t room) {
+    if (want.flags.has(Want::whole)) return {};
+    LeanShares shares = shares_of_blocks(want, span, room);
+    if (lists_entries(want)) shares.by_maximum = opened_for_entries(want.by_maximum);
+    return shares;
 }
 
 // Seeks the rank above which about as many blocks are as a share wants: whoever counts them asks for two
@@ -169,6 +187,8 @@ class RankSearch {
     // Once ended: chosen are the blocks of higher ranks, and of this rank so many.
     constexpr std::uint32_t rank() const { return high_; }
     constexpr std::uint32_t ties() const { return ties_; }
+    // Above this one there are enough, if so many have a rank.
+    constexpr std::uint32_t enough_above() const { return ties_ > 0 ? high_ - 1 : high_; }
 
   private:
     // So far below a positive value's rank is that of half of it, or of a quarter.
@@ -197,6 +217,12 @@ class RankSearch {
     bool ended_ = false;
 };
 
+// Among entries, of which more than have room are above `bar`.
+constexpr RankSearch search_among(std::uint32_t wanted, std::uint32_t room, std::uint32_t top,
+                                  std::uint32_t bar) {
+    return {LeanShare::at_least(wanted < room ? wanted : room, room), top, bar + 1};
+}
+
 // From the logarithm of what a block's entries weigh, in units of the largest one's weight: never more than
 // that is, though the sum and its logarithm are a little off. NaN, and what no block weighs, is 0.
 constexpr std::uint8_t code_of_weight(float log2_of_weight) {
@@ -223,16 +249,19 @@ constexpr bool weighs_blocks(const LeanWant& want, std::uint32_t blocks, std::ui
 // What is made of a column.
 struct ColumnPlan {
     LeanShares shares;
-    bool weighs;  // each block, unless the column is drawn
-    bool races;   // the blocks' ranks in the race are needed: for a choice among them, or for a draw
-    bool racers;  // the blocks that are chosen by the race are opened, not sent
+    bool weighs;        // each block, unless the column is drawn
+    bool races;         // the blocks' ranks in the race are needed: for a choice among them, or for a draw
+    bool racers;        // the blocks that are chosen by the race are opened, not sent
+    bool lists;         // likewise those by maximum
+    std::size_t taken;  // bytes at the end of the room
 
     constexpr ColumnPlan(const LeanWant& want, const BlockSpan& span, std::uint32_t room,
                          std::size_t element_bytes) {
         weighs = weighs_blocks(want, span.blocks, room, element_bytes);
         racers = sends_racers(want);
+        lists = lists_entries(want);
         // The racers leave room behind them for a spread.
-        std::size_t taken = weighs ? proto::block_weights_bytes(span.blocks) : 0;
+        taken = weighs ? proto::block_weights_bytes(span.blocks) : 0;
         if (sums_spread(want) || (racers && !weighs)) taken += sizeof(proto::LeanSpread);
         if (racers) taken += sizeof(proto::Racers);
         shares = shares_of(want, span, room - blocks_for(taken, element_bytes));

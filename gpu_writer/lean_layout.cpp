@@ -129,15 +129,17 @@ struct MeasuredRow {
     }
 };
 
+std::uint32_t count_above(const std::vector<std::uint32_t>& ranks, std::uint32_t rank) {
+    return static_cast<std::uint32_t>(
+        std::count_if(ranks.begin(), ranks.end(), [=](std::uint32_t each) { return each > rank; }));
+}
+
 // The rank above which about as many are as the share wants.
 RankSearch search_of(const std::vector<std::uint32_t>& ranks, const LeanShare& share, float reach) {
-    const auto above = [&](std::uint32_t rank) {
-        return static_cast<std::uint32_t>(
-            std::count_if(ranks.begin(), ranks.end(), [=](std::uint32_t each) { return each > rank; }));
-    };
     const std::uint32_t top = *std::max_element(ranks.begin(), ranks.end());
     RankSearch search(share, top, least_rank(top, reach));
-    while (!search.ended()) search.take(above(search.first()), above(search.second()));
+    while (!search.ended())
+        search.take(count_above(ranks, search.first()), count_above(ranks, search.second()));
     return search;
 }
 
@@ -184,10 +186,42 @@ std::vector<bool> chosen_blocks(const LeanShape& shape, std::uint32_t column, co
     const ColumnPlan plan = plan_of(shape, want);
     std::vector<std::uint32_t> ranks(shape.slice.blocks);
     std::transform(row.maxima.begin(), row.maxima.end(), ranks.begin(), rank_of);
-    choose(ranks, plan.shares.by_maximum, want.reach, chosen);
+    if (!plan.lists) choose(ranks, plan.shares.by_maximum, want.reach, chosen);
     if (plan.shares.by_race.wanted > 0 && !plan.racers)
         choose(race_ranks(shape, want, row), plan.shares.by_race, kInfinity, chosen);
     return chosen;
+}
+
+struct EntryList {
+    proto::BestEntries head;
+    std::vector<proto::BestEntry> entries;
+};
+
+// As many of the best as the column wants, if there is room for them all; else as many as have room of those
+// that are not alike. Nothing: as draw_of().
+std::optional<EntryList> best_entries_of(const LeanShape& shape, const LeanWant& want, const MeasuredRow& row,
+                                         std::size_t room) {
+    if (!row.finite_maximum()) return std::nullopt;
+    std::vector<std::uint32_t> maxima(row.maxima.size());
+    std::transform(row.maxima.begin(), row.maxima.end(), maxima.begin(), rank_of);
+    const std::uint32_t top = *std::max_element(maxima.begin(), maxima.end());
+    std::vector<std::uint32_t> ranks(maxima.size() * proto::kBlockIds);
+    for (std::size_t entry = 0; entry < ranks.size(); ++entry)
+        ranks[entry] = rank_of(row.value(entry) + 0.0F);
+    std::uint32_t bar = search_of(maxima, opened_for_entries(want.by_maximum), want.reach).enough_above();
+    if (count_above(ranks, bar) > room) {
+        RankSearch search = search_among(want.by_maximum, static_cast<std::uint32_t>(room), top, bar);
+        while (!search.ended())
+            search.take(count_above(ranks, search.first()), count_above(ranks, search.second()));
+        bar = search.rank();
+    }
+    EntryList list;
+    for (std::uint32_t entry = 0; entry < ranks.size(); ++entry) {
+        if (ranks[entry] > bar)
+            list.entries.push_back({shape.first_block * proto::kBlockIds + entry, row.value(entry)});
+    }
+    list.head = {value_of_rank(bar), static_cast<std::uint32_t>(list.entries.size())};
+    return list;
 }
 
 // The best tokens of the blocks that may score most, each above what any token of the others may. Nothing: as
@@ -276,6 +310,16 @@ void lay_column(const LeanShape& shape, std::uint32_t column, const LeanWant& wa
         std::memcpy(elements + head.sent * row.block_bytes, row.elements.data() + block * row.block_bytes,
                     row.block_bytes);
         ++head.sent;
+    }
+    if (plan.lists && !drawn) {
+        const std::size_t list_room = shape.layout.room_for_entries(head.sent, plan.taken);
+        if (const auto list = best_entries_of(shape, want, row, list_room)) {
+            head.flags.add(proto::Sent::best_entries);
+            std::byte* to = part + shape.layout.best_entries(column, head.sent);
+            std::memcpy(to, &list->head, sizeof(list->head));
+            std::memcpy(to + sizeof(list->head), list->entries.data(),
+                        list->entries.size() * sizeof(proto::BestEntry));
+        }
     }
     if (whole) head.flags = proto::Sent::whole_row;
     if (want.mask_row != 0) head.flags.add(proto::Sent::under_mask);

@@ -76,20 +76,6 @@ struct Racing {
     // No token of a block that is not opened is above it.
     __device__ std::uint32_t unopened() const { return choice.choices[1].rank; }
 
-    // Of the blocks from `first` on, those of some rank or above it in one way: into the list of what is
-    // opened. Returns how many.
-    __device__ std::uint32_t list(std::uint32_t way, std::uint32_t least, std::uint32_t first,
-                                  std::uint32_t end) const {
-        __syncthreads();
-        if (threadIdx.x == 0) choice.opened = 0;
-        __syncthreads();
-        for (std::uint32_t block = first + threadIdx.x; block < end; block += kLeanThreads) {
-            if (ranks.of(way)[block] < least) continue;
-            choice.found[atomicAdd(&choice.opened, 1U)] = static_cast<std::uint16_t>(block);
-        }
-        __syncthreads();
-        return choice.opened;
-    }
     __device__ std::uint32_t block_at(std::uint32_t at, std::uint32_t listed) const {
         return at < listed ? choice.found[at] : ranks.blocks;
     }
@@ -174,7 +160,7 @@ struct Racing {
     // What stands before the racers that are weighed in canonical order, in units of the largest entry's
     // weight.
     __device__ void weigh_before(float scale) const {
-        // Seen behind the barriers of list().
+        // Seen behind the barriers of list_reaching().
         if (threadIdx.x == 0) room.weighed_count = weighed_racers(room.racers, room.weighed);
         const float most = value_of_rank(choice.tops[0]);
         // The others stand before it.
@@ -182,7 +168,7 @@ struct Racing {
         double sums[kMostWeighed] = {};
         for (std::uint32_t first = 0; first < ranks.blocks; first += proto::kMostLeanBlocks) {
             const std::uint32_t end = min(first + proto::kMostLeanBlocks, ranks.blocks);
-            const std::uint32_t reaching = list(0, least, first, end);
+            const std::uint32_t reaching = list_reaching(ranks, 0, least, BlockRange{first, end}, choice);
             copy_blocks<D, kLeanThreads>(
                 reader, column, reaching, [&](std::uint32_t i) { return std::uint32_t{choice.found[i]}; },
                 [&](std::uint32_t i, std::uint32_t within, Unit<D> unit) {
@@ -279,7 +265,8 @@ __device__ __noinline__ void find_racers(LeanRows rows, std::uint32_t column, Le
     const BlockRanks ranks(launch_memory(), rows.blocks, kWays);
     const Racing<D> racing{reader, want, ranks, *choice, *room, column, rows.first_block, mask};
     if (threadIdx.x == 0) room->bar = racing.unopened();
-    const std::uint32_t listed = racing.list(1, racing.unopened() + 1, 0, rows.blocks);
+    const std::uint32_t listed =
+        list_reaching(ranks, 1, racing.unopened() + 1, BlockRange{0, rows.blocks}, *choice);
     for (;;) {
         race_listed(racing, listed);
         if (room->count <= RacerRoom::kMostFound) break;

@@ -21,6 +21,17 @@ struct Choice {
     __device__ bool has(std::uint32_t of_block, std::uint32_t block) const {
         return of_block > rank || (of_block == rank && block < tie_end);
     }
+    // As RankSearch has it.
+    __device__ std::uint32_t enough_above() const { return ties > 0 ? rank - 1 : rank; }
+};
+// The ways from one to before another.
+struct Ways {
+    std::uint32_t first;
+    std::uint32_t end;
+};
+struct BlockRange {
+    std::uint32_t first;
+    std::uint32_t end;
 };
 
 // In shared memory, in whole words of a warp: what is behind the last block has the rank of an empty one.
@@ -150,12 +161,27 @@ __device__ inline void find_tie_end(const BlockRanks& ranks, std::uint32_t way, 
     }
 }
 
-// The blocks that are chosen in the first ways, in no order.
-__device__ inline void gather_chosen(const BlockRanks& ranks, const BlockSpan& span, std::uint32_t ways,
+// Of a range of blocks, those of some rank or above it in one way: into the room for blocks that were found.
+// Returns how many.
+__device__ inline std::uint32_t list_reaching(const BlockRanks& ranks, std::uint32_t way, std::uint32_t least,
+                                              const BlockRange& range, ChoiceRoom& room) {
+    __syncthreads();
+    if (threadIdx.x == 0) room.opened = 0;
+    __syncthreads();
+    for (std::uint32_t block = range.first + threadIdx.x; block < range.end; block += kLeanThreads) {
+        if (ranks.of(way)[block] < least) continue;
+        room.found[atomicAdd(&room.opened, 1U)] = static_cast<std::uint16_t>(block);
+    }
+    __syncthreads();
+    return room.opened;
+}
+
+// The blocks that are chosen in some ways, in no order.
+__device__ inline void gather_chosen(const BlockRanks& ranks, const BlockSpan& span, const Ways& ways,
                                      ChoiceRoom& room) {
     for (std::uint32_t block = threadIdx.x; block < ranks.blocks; block += kLeanThreads) {
         bool chosen = span.always_sent(block);
-        for (std::uint32_t way = 0; way < ways; ++way)
+        for (std::uint32_t way = ways.first; way < ways.end; ++way)
             chosen = chosen || room.choices[way].has(ranks.of(way)[block], block);
         if (chosen) room.found[atomicAdd(&room.sent, 1U)] = static_cast<std::uint16_t>(block);
     }
@@ -163,7 +189,7 @@ __device__ inline void gather_chosen(const BlockRanks& ranks, const BlockSpan& s
 }
 
 // Adds those that are named and were not chosen.
-__device__ inline void take_named(const BlockRanks& ranks, const BlockSpan& span, std::uint32_t ways,
+__device__ inline void take_named(const BlockRanks& ranks, const BlockSpan& span, const Ways& ways,
                                   const std::uint16_t* names, std::uint32_t named, ChoiceRoom& room) {
     // They are the host's memory: where a step was given up, another's may stand there already, of which a
     // block may come twice. Then the list has a zero in its place.
@@ -171,7 +197,7 @@ __device__ inline void take_named(const BlockRanks& ranks, const BlockSpan& span
     for (std::uint32_t i = threadIdx.x; i < named; i += kLeanThreads) {
         const std::uint32_t block = names[i];
         bool taken = block >= ranks.blocks || span.always_sent(block);
-        for (std::uint32_t way = 0; way < ways; ++way)
+        for (std::uint32_t way = ways.first; way < ways.end; ++way)
             taken = taken || room.choices[way].has(ranks.of(way)[block], block);
         if (!taken) room.found[atomicAdd(&room.sent, 1U)] = static_cast<std::uint16_t>(block);
     }
@@ -203,10 +229,10 @@ __device__ inline void list_ascending(ChoiceRoom& room) {
     __syncthreads();
 }
 
-// The list of what is sent, from the ranks and the largest of them: blocks that are named, or chosen in the
-// first ways. All of the block's threads see it.
+// The list of what is sent, from the ranks and the largest of them: blocks that are named, or chosen in some
+// ways. All of the block's threads see it.
 template <bool kNames>
-__device__ void choose_blocks(const BlockRanks& ranks, const BlockSpan& span, std::uint32_t ways,
+__device__ void choose_blocks(const BlockRanks& ranks, const BlockSpan& span, const Ways& ways,
                               const std::uint16_t* names, std::uint32_t named, ChoiceRoom& room) {
     find_choices(ranks, room);
     const std::uint32_t warp = threadIdx.x / 32;

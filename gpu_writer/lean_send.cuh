@@ -10,6 +10,7 @@
 #include "gpu_writer/device_words.cuh"
 #include "gpu_writer/element_codes.h"
 #include "gpu_writer/lean_draw.cuh"
+#include "gpu_writer/lean_entries.cuh"
 #include "gpu_writer/lean_kernels.h"
 #include "gpu_writer/lean_measure.cuh"
 #include "gpu_writer/lean_racers.cuh"
@@ -124,9 +125,11 @@ struct OptionalRacerRoom<true> {
 template <bool kFindsRacers>
 struct Sending : OptionalRacerRoom<kFindsRacers> {
     ChoiceRoom room;
+    EntryRoom listing;
     RowSums sums;
     Contender drawn;  // 0: the column is not drawn
     bool weighed;     // each block is
+    bool listed;      // the best entries are
     bool nothing;     // no entry that counts is above -inf
 
     // By all threads, which see it behind the next barrier.
@@ -134,9 +137,11 @@ struct Sending : OptionalRacerRoom<kFindsRacers> {
         room.begin(shares, reach);
         if constexpr (kFindsRacers) this->racing.begin();
         if (threadIdx.x != 0) return;
+        listing.begin();
         sums = {};
         drawn = 0;
         weighed = false;
+        listed = false;
         nothing = false;
     }
     __device__ proto::LeanHead head_of(const LeanWant& want) const {
@@ -144,6 +149,7 @@ struct Sending : OptionalRacerRoom<kFindsRacers> {
         if (want.flags.has(Want::whole)) head.flags.add(proto::Sent::whole_row);
         if (want.mask_row != 0) head.flags.add(proto::Sent::under_mask);
         if (weighed) head.flags.add(proto::Sent::weighed_blocks);
+        if (listed) head.flags.add(proto::Sent::best_entries);
         if (nothing) head.flags.add(proto::Sent::nothing);
         if (sums_spread(want)) head.flags.add(proto::Sent::row_spread);
         if (drawn > 0) {
@@ -193,9 +199,19 @@ __device__ void send_and_draw(const RowReader<D>& reader, const LeanRows& rows, 
     }
     if (threadIdx.x == 0) sending.weighed = plan.weighs;
     if (plan.weighs) send_weights(target, column, rows.blocks, scratch);
-    choose_blocks<kNames>(ranks, {rows.lead, rows.entries, rows.blocks}, plan.racers ? 1 : ranks.ways,
-                          rows.names.of(column), want.named, sending.room);
+    choose_blocks<kNames>(ranks, {rows.lead, rows.entries, rows.blocks},
+                          {plan.lists ? 1U : 0U, plan.racers ? 1U : ranks.ways}, rows.names.of(column),
+                          want.named, sending.room);
     send_blocks(reader, target, column, sending.room);
+    if (can_be && plan.lists) {
+        const std::uint32_t sent = sending.room.sent;
+        if (threadIdx.x == 0) sending.listed = true;
+        list_entries<D>(
+            rows, column, want, mask,
+            reinterpret_cast<proto::BestEntries*>(target.part + target.layout.best_entries(column, sent)),
+            static_cast<std::uint32_t>(target.layout.room_for_entries(sent, plan.taken)), &sending.room,
+            &sending.listing);
+    }
     if constexpr (kFindsRacers) {
         if (!can_be || !plan.racers) return;
         find_racers<D>(rows, column, want, mask, &sending.room, &sending.racing);

@@ -19,7 +19,8 @@ LeanLayout lean_layout_of(const Geometry& geometry, std::uint32_t rank) {
     LeanLayout layout;
     layout.maxima_stride = whole_lines(geometry.shards[rank].blocks() * element);
     layout.blocks_stride = whole_lines(geometry.lean_blocks * sizeof(std::uint16_t));
-    layout.elements_stride = std::size_t{geometry.lean_blocks} * kBlockIds * element;
+    layout.block_bytes = kBlockIds * element;
+    layout.elements_stride = geometry.lean_blocks * layout.block_bytes;
     layout.maxima = layout.heads + columns * sizeof(LeanHead);
     layout.blocks = layout.maxima + columns * layout.maxima_stride;
     layout.elements = layout.blocks + columns * layout.blocks_stride;

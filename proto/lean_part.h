@@ -47,6 +47,8 @@ enum class Sent : std::uint32_t {
     // No entry of the rank that counts is above -inf: it has no token in the race, and no block was sent but
     // those that ranks share and those that the request names.
     nothing = 1U << 7U,
+    // Behind the blocks that were sent, the column's best entries are listed: see BestEntries.
+    best_entries = 1U << 8U,
 };
 using SentFlags = Flags<Sent>;
 constexpr SentFlags operator|(Sent a, Sent b) {
@@ -74,6 +76,20 @@ struct alignas(64) LeanSpread {
 };
 static_assert(sizeof(LeanSpread) == 64);
 
+// Entries of the rank, in no order: all that count and are above a value.
+struct BestEntry {
+    std::uint32_t token;
+    float logit;
+};
+static_assert(sizeof(BestEntry) == 8);
+
+// Stands before them.
+struct alignas(16) BestEntries {
+    float above;
+    std::uint32_t count;
+};
+static_assert(sizeof(BestEntries) == 16);
+
 // With race_best, of a rank of so many blocks: how far before the end of the column's room its racers begin.
 constexpr std::size_t racers_before_end(SentFlags flags, std::size_t of_rank) {
     const bool weighs = flags.has(Sent::weighed_blocks);
@@ -89,6 +105,7 @@ struct LeanLayout {
     std::size_t blocks_stride = 0;
     std::size_t elements = 0;  // kBlockIds codes each
     std::size_t elements_stride = 0;
+    std::size_t block_bytes = 0;
     std::size_t bytes = 0;
 
     // Whether the head says that they are there, and they have room, whatever it says.
@@ -97,6 +114,17 @@ struct LeanLayout {
     }
     constexpr bool has_racers(SentFlags flags, std::size_t of_rank) const {
         return flags.has(Sent::race_best) && racers_before_end(flags, of_rank) <= elements_stride;
+    }
+
+    // With best_entries, of a column of which so many blocks were sent: where the list begins, and how many
+    // entries have room, if so many bytes at the end of the column's room are taken.
+    constexpr std::size_t best_entries(std::uint32_t column, std::size_t sent) const {
+        return elements + column * elements_stride + sent * block_bytes;
+    }
+    constexpr std::size_t room_for_entries(std::size_t sent, std::size_t taken) const {
+        const std::size_t other = sent * block_bytes + taken + sizeof(BestEntries);
+        // A device stores two at a time.
+        return other < elements_stride ? (elements_stride - other) / (2 * sizeof(BestEntry)) * 2 : 0;
     }
 
     // With weighed_blocks, of a rank of so many blocks.

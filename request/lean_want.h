@@ -23,6 +23,8 @@ enum class Want : std::uint32_t {
     racers = 1U << 5U,
     // The row's spread; then no block is weighed.
     spread = 1U << 6U,
+    // The best entries are listed, `by_maximum` of them or some more. No block is sent for its maximum.
+    best_entries = 1U << 7U,
 };
 using Wants = proto::Flags<Want>;
 constexpr Wants operator|(Want a, Want b) {
@@ -34,10 +36,11 @@ struct LeanWant {
     double scale = 1.0;        // above 0
     float temperature = 0.0F;  // 0: greedy, nothing races
     Wants flags;
-    // Blocks with the largest maxima, and blocks with the best bounds of the race: sent, or opened.
+    // Blocks with the largest maxima, or entries; and blocks with the best bounds of the race: sent, or
+    // opened.
     std::uint32_t by_maximum = 0;
     std::uint32_t by_race = 0;
-    // Of the blocks by maximum, none whose maximum is further than this below the largest.
+    // Of these by maximum, none that is further than this below the largest.
     float reach = std::numeric_limits<float>::infinity();
     // Not 0: one more than the number of the step's mask that says which entries count.
     std::uint16_t mask_row = 0;

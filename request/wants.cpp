@@ -9,14 +9,11 @@
 namespace croupier::request {
 namespace {
 
-// Blocks for a greedy request: the best token is in the first one; a few more where penalties may move it.
+// Blocks for a greedy request: the best token is in the first one.
 constexpr std::uint32_t kGreedy = 4;
-constexpr std::uint32_t kFew = 32;
-constexpr std::uint32_t kMovedByPenalties = 8;
 // A step waits for each column that asks for blocks: at temperatures up to 1, up to fourteen real rows in a
 // hundred did with 32 of these, and one at most with 64.
 constexpr std::uint32_t kOfRace = 72;
-constexpr std::uint32_t kOfMinP = 64;
 // A nucleus is asked of a race's winner, so that what stands before it must be read. Most of that is among
 // the race's best too: with more of these and fewer of those, more columns asked.
 constexpr std::uint32_t kOfNucleus = 32;
@@ -24,7 +21,7 @@ constexpr std::uint32_t kOfNucleus = 32;
 // win.
 constexpr std::uint32_t kBySpread = 72;
 constexpr std::uint32_t kOfListedNucleus = 96;
-constexpr std::uint32_t kOfRank = 48;
+constexpr std::uint32_t kBlocksOfRank = 48;
 // Mirostat keeps some of the best by what the row weighs (version 2), or estimates from 100 how many.
 constexpr std::uint32_t kOfMirostat = 110;
 constexpr std::uint32_t kOfMirostatEstimates = 100;
@@ -34,6 +31,12 @@ constexpr std::uint32_t kOpened = 84;
 // To find racers takes a GPU some 15 us, once for all columns that fit on it, and saves a sampler 5 us of
 // each (measured on an H200): a dozen samplers gain by it from this many columns on.
 constexpr std::ptrdiff_t kRacersFrom = 48;
+
+// Entries that are listed, each of which takes a sixteenth of a block of 16 bits. Of a head without a top-k
+// they are more than the search lists before it gives up.
+constexpr std::uint32_t kListedEntries = 576;
+constexpr std::uint32_t kLoweredEntries = 64;
+constexpr std::uint32_t kOfRank = 256;
 
 // Whether a token may end above where it stands, as far as is known here: then the winner of the row as it
 // stands says little.
@@ -98,6 +101,50 @@ bool finds_mirostat(const Plan& plan, const SamplingParams& params) {
     return !takes_adjustment(params) || (plan.key.position <= kLongestHistory && !may_raise(plan, params));
 }
 
+// How many entries have room for sure: they stand beside named blocks, and somewhat more come than were
+// wanted.
+std::uint32_t entries_in(std::uint32_t room) {
+    constexpr std::uint32_t kOfBlock = 8;
+    return room * kOfBlock;
+}
+
+// The best k entries, and some more where adjustments may lower them. A filter behind them may need fewer,
+// but that is not known here, and a step waits for each of its columns that has to ask.
+std::uint32_t entries_of_best(std::uint32_t k, const Plan& plan) {
+    return k + (plan.changes_logits ? k / 2 + kLoweredEntries : 0);
+}
+
+// Whether the decision looks at the best entries one by one. Where it weighs what the adjustments change, it
+// needs blocks, in which these stand. Of a greedy request four blocks are enough, and made at once.
+bool looks_at_entries(const Plan& plan) {
+    if (plan.path == DecisionPath::head && plan.cut.top_k == 1) return plan.changes_logits;
+    if (plan.path == DecisionPath::head && !plan.lists_nucleus()) return true;
+    const bool weighs = plan.path == DecisionPath::mirostat || plan.lists_nucleus();
+    return weighs && !plan.changes_logits;
+}
+
+// Beside these, a list of log-probs is of the best entries. The drawn token's rank is told by those above it.
+bool lists_entries(const Plan& plan, const SamplingParams& params) {
+    const bool from_all = plan.path == DecisionPath::race;
+    const bool first_maximum = plan.path == DecisionPath::head && plan.cut.top_k == 1;
+    return looks_at_entries(plan) || (ranked_logprobs(params) > 0 && (from_all || first_maximum));
+}
+
+std::uint32_t entries_wanted(const Plan& plan, const SamplingParams& params) {
+    const std::uint32_t ranked = ranked_logprobs(params);
+    std::uint32_t wanted = kListedEntries;
+    if (plan.path == DecisionPath::race) {
+        wanted = ranked;
+    } else if (plan.cut.top_k > 0) {
+        wanted = entries_of_best(static_cast<std::uint32_t>(plan.cut.top_k), plan);
+    } else if (plan.path == DecisionPath::mirostat && params.mirostat == 1) {
+        wanted = kOfMirostatEstimates;
+    }
+    const bool is_best = is_greedy(params) && !plan.changes_logits;
+    if (ranked > 0) wanted = std::max({wanted, ranked, is_best ? 0U : kOfRank});
+    return wanted;
+}
+
 // What a first filter lets through is found by the blocks' largest entries, whatever comes behind it, but
 // where that is most of a flat row: it would be asked for in several tries.
 bool finds_head(const Plan& plan, const SamplingParams& params, std::uint32_t room) {
@@ -105,7 +152,7 @@ bool finds_head(const Plan& plan, const SamplingParams& params, std::uint32_t ro
     constexpr double kListedUpTo = 0.7;
     if (plan.lists_nucleus()) return plan.cut.scale * kListedUpTo >= 1.0;
     if (plan.cut.behind_sigma && plan.changes_logits) return false;
-    if (plan.cut.top_k > 0) return plan.cut.top_k <= static_cast<std::int32_t>(room);
+    if (plan.cut.top_k > 0) return plan.cut.top_k <= static_cast<std::int32_t>(entries_in(room));
     const bool asks_winner = plan.asked == Step::min_p && params.rng == proto::Rng::race;
     return asks_winner || -std::log(plan.cut.min_p) <= kListedReach * plan.cut.scale;
 }
@@ -121,7 +168,8 @@ bool finds_listed(const SamplingParams& params, const BlockRoom& room) {
 bool finds_in_blocks(const Plan& plan, const SamplingParams& params, const BlockRoom& room,
                      std::uint32_t left) {
     if (plan.path == DecisionPath::listed) return finds_listed(params, room);
-    if (ranked_logprobs(params) > left || !plan.reads_some_blocks()) return false;
+    const std::uint32_t most_ranked = lists_entries(plan, params) ? entries_in(left) : left;
+    if (ranked_logprobs(params) > most_ranked || !plan.reads_some_blocks()) return false;
     if (plan.path == DecisionPath::head) return finds_head(plan, params, left);
     // What contends by another engine's noise stands in any block.
     if (params.rng != proto::Rng::race) return false;
@@ -149,13 +197,6 @@ void share_room(LeanWant& want, std::uint32_t room) {
     want.by_race = std::min(want.by_race, room - want.by_maximum);
 }
 
-// The best k + 1 blocks tell the best k tokens, if the next has another largest entry; where many have the
-// same, a few more. A filter behind them may need fewer, but that is not known here, and a step waits for
-// each of its columns that has to ask.
-std::uint32_t blocks_of_best(std::uint32_t k, const SamplingParams& params) {
-    return k + 1 + k / 8 + (takes_adjustment(params) ? kMovedByPenalties : 0);
-}
-
 // The drawn token may stand anywhere: no filter tells by few of the best tokens.
 void want_race(LeanWant& want, const Plan& plan, const SamplingParams& params) {
     const bool nucleus = plan.asked == Step::top_p || plan.asked == Step::xtc;
@@ -174,21 +215,23 @@ void want_race(LeanWant& want, const Plan& plan, const SamplingParams& params) {
 
 void want_blocks(LeanWant& want, const Plan& plan, const SamplingParams& params) {
     if (plan.cut.behind_sigma) want.flags.add(Want::spread);
-    if (plan.cut.top_k == 1) {
-        want.by_maximum = takes_adjustment(params) ? kFew : kGreedy;
-    } else if (plan.cut.top_k > 0) {
-        want.by_maximum = blocks_of_best(static_cast<std::uint32_t>(plan.cut.top_k), params);
-    } else if (plan.cut.min_p > 0.0) {
-        want.by_maximum = kOfMinP;
+    if (plan.path == DecisionPath::mirostat) {
+        want.by_maximum = kOfMirostat;
     } else if (plan.lists_nucleus()) {
         want.by_maximum = kOfListedNucleus;
-    } else if (plan.path != DecisionPath::mirostat) {
-        want_race(want, plan, params);
-    } else if (params.mirostat == 1) {
-        want.by_maximum = blocks_of_best(kOfMirostatEstimates, params);
+    } else if (plan.path == DecisionPath::head) {
+        want.by_maximum = kGreedy;
     } else {
-        want.by_maximum = kOfMirostat;
+        want_race(want, plan, params);
     }
+}
+
+// Lists of log-probs are sure to need the largest. The drawn token's rank is told by all blocks that hold
+// something above it.
+void want_ranked(LeanWant& want, const SamplingParams& params) {
+    const std::uint32_t ranked = ranked_logprobs(params);
+    if (wants_logprob(params)) want.by_maximum = std::max(want.by_maximum, ranked + ranked / 4 + kGreedy);
+    if (want.temperature > 0.0F && ranked > 0) want.by_maximum = std::max(want.by_maximum, kBlocksOfRank);
 }
 
 }  // namespace
@@ -210,13 +253,16 @@ LeanWant want_of(const Plan& plan, const SamplingParams& params, const BlockRoom
     if (plan.path != DecisionPath::listed) want_blocks(want, plan, params);
     // Together they would not leave room for blocks.
     if (want.named > 0) want.flags.remove(Want::block_weights);
-    const std::uint32_t ranked = ranked_logprobs(params);
-    if (wants_logprob(params)) want.by_maximum = std::max(want.by_maximum, ranked + ranked / 4 + kGreedy);
-    const bool draws = want.temperature > 0.0F;
-    // The drawn token's rank is told by all blocks that hold something above it.
-    if (draws && ranked > 0) want.by_maximum = std::max(want.by_maximum, kOfRank);
-    if (draws && ranked == 0) want.reach = reach_of(plan, params);
-    if (!want.flags.has(Want::racers)) share_room(want, left);
+    const bool lists = lists_entries(plan, params);
+    if (lists) {
+        want.flags.add(Want::best_entries);
+        want.by_maximum = std::min(entries_wanted(plan, params), entries_in(left));
+    } else {
+        want_ranked(want, params);
+    }
+    const bool ranks = ranked_logprobs(params) > 0;
+    if (want.temperature > 0.0F && !ranks) want.reach = reach_of(plan, params);
+    if (!want.flags.has(Want::racers) && !lists) share_room(want, left);
     return want;
 }
 
@@ -227,7 +273,7 @@ void spare_few_racers(std::span<LeanWant> wants, std::uint32_t room) {
         if (!has_racers(want)) continue;
         want.flags.remove(Want::racers);
         want.by_race = kOfRace;
-        share_room(want, room);
+        if (!want.flags.has(Want::best_entries)) share_room(want, room);
     }
 }
 
@@ -235,12 +281,12 @@ bool suffices(const Plan& plan, const SamplingParams& params, const LeanWant& wa
     if (want.flags.has_any(Want::whole | Want::draw) || plan.path == DecisionPath::listed) return true;
     const bool finds_best = plan.path == DecisionPath::head && plan.cut.top_k > 0 && !plan.cut.behind_sigma;
     if (!finds_best || plan.changes_logits) return false;
+    const std::uint32_t best = std::max(static_cast<std::uint32_t>(plan.cut.top_k), ranked_logprobs(params));
+    if (want.flags.has(Want::best_entries)) return want.by_maximum >= best;
     // The best k tokens are in the k blocks with the largest maxima. Up to a 16th fewer blocks may be sent,
     // and two fewer where those that ranks share need room.
     constexpr std::uint32_t kShared = 2;
-    const std::uint32_t sent = want.by_maximum - want.by_maximum / 16;
-    const std::uint32_t best = std::max(static_cast<std::uint32_t>(plan.cut.top_k), ranked_logprobs(params));
-    return sent >= best + kShared;
+    return want.by_maximum - want.by_maximum / 16 >= best + kShared;
 }
 
 }  // namespace croupier::request

@@ -263,9 +263,11 @@ float CandidateSearch::first_floor(const Pruning& pruning, std::uint32_t wanted)
     if (pruning.min_p > 0.0) {
         const auto most = static_cast<double>(largest_entry(row_, request_.mask, block_max));
         const float likely = float_below(min_p_floor(pruning.min_p, pruning.scale, most));
-        if (few_reach(likely, wanted)) return likely;
+        const bool is_listed = row_.lean != nullptr && row_.lean->lists_from(likely);
+        if (is_listed || few_reach(likely, wanted)) return likely;
     }
     const float there_from = row_.lean != nullptr ? row_.lean->there_from() : kNoFloor;
+    if (row_.lean != nullptr && row_.lean->lists_from(there_from)) return there_from;
     if (wanted > kFewBlocks && few_reach(there_from, wanted)) return there_from;
     return std::max(there_from, floor_for_blocks(block_max, wanted));
 }

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <span>
 
@@ -13,6 +14,7 @@
 namespace croupier::sampler {
 
 struct LeanBlocks {
+    std::uint32_t vocab = 0;
     std::span<const std::byte*> at;    // of those that are there; they lie anywhere
     std::span<std::uint64_t> there;    // a bit a block
     std::span<std::uint64_t> missing;  // a bit a block; all zero before the first is asked for
@@ -41,8 +43,10 @@ struct LeanBlocks {
     std::size_t weighed = 0;
     double weighed_at = 0.0;  // 0: it is not known
     bool knows_weights = false;
-    std::span<const Slice> slices;   // the view's
-    bool has_racers = false;         // of some of them
+    std::span<const Slice> slices;  // the view's
+    bool has_values = false;        // of single tokens: racers, or the best entries
+    // All entries of the row above it are listed, as the maxima are of them; +inf: none is.
+    float listed_above = std::numeric_limits<float>::infinity();
     std::uint32_t asked = 0;         // how many are missing
     std::uint32_t asked_before = 0;  // how many are there because an earlier try of the decision asked
 
@@ -64,8 +68,14 @@ struct LeanBlocks {
     // False: not at that scale.
     bool know_weights(double scale);
 
-    // Of a token whose block is absent, if it is among the race's best.
+    // Of a token whose block is absent, if it is among the race's best or the best entries.
     std::optional<float> logit_sent(std::uint32_t token) const;
+    bool has_list() const { return listed_above < std::numeric_limits<float>::infinity(); }
+    // Whether every entry from the floor on is listed.
+    bool lists_from(float floor) const { return floor > listed_above; }
+    // Calls visit(token, logit) for each of them, in no order; at most `room` times.
+    template <class Visit>
+    void each_listed(float floor, std::size_t room, Visit visit) const;
     // All of them, if what stands before some was summed at this scale, of all the row.
     std::span<const proto::Racer> racers_at(double scale) const;
 
@@ -84,5 +94,21 @@ struct LeanBlocks {
   private:
     const std::byte* ask_for(std::uint32_t block);
 };
+
+// The tokens and logits are another process's: what is no entry of its rank is passed over.
+template <class Visit>
+void LeanBlocks::each_listed(float floor, std::size_t room, Visit visit) const {
+    for (const Slice& slice : slices) {
+        for (const proto::BestEntry& each : slice.lean->best_entries) {
+            // A copy.
+            const proto::BestEntry entry = each;
+            const bool counts = entry.logit >= floor && entry.logit <= std::numeric_limits<float>::max();
+            if (!counts || entry.token - slice.first_id >= slice.entries || entry.token >= vocab) continue;
+            if (room == 0) return;
+            --room;
+            visit(entry.token, entry.logit);
+        }
+    }
+}
 
 }  // namespace croupier::sampler

@@ -18,6 +18,7 @@ namespace croupier::sampler {
 namespace {
 
 constexpr double kNothing = -std::numeric_limits<double>::infinity();
+constexpr float kNothingBelow = -std::numeric_limits<float>::infinity();
 
 std::uint32_t block_after(std::uint32_t id) {
     return (id + kBlock - 1) / kBlock;
@@ -73,8 +74,16 @@ class LeanLayer {
         lean_.weighed = 0;
         lean_.knows_weights = false;
         lean_.slices = view_.slices;
-        lean_.has_racers = std::any_of(view_.slices.begin(), view_.slices.end(),
-                                       [](const Slice& each) { return each.lean->racers.has_value(); });
+        lean_.vocab = view_.vocab;
+        lean_.listed_above = kNothingBelow;
+        lean_.has_values = false;
+        for (const Slice& each : view_.slices) note_single_tokens(*each.lean);
+    }
+
+    // A rank that holds nothing has nothing to list.
+    void note_single_tokens(const LeanColumn& lean) {
+        if (!lean.holds_nothing) lean_.listed_above = std::max(lean_.listed_above, lean.best_above);
+        lean_.has_values = lean_.has_values || lean.racers || !lean.best_entries.empty();
     }
 
     void add(std::uint32_t block, const std::byte* elements) {
@@ -277,14 +286,20 @@ void LeanBlocks::forget_told() {
     masked = masked_in_part = false;
     spread.reset();
     weighed_at = 0.0;
-    has_racers = false;
+    has_values = false;
+    listed_above = std::numeric_limits<float>::infinity();
     slices = {};
 }
 
 std::optional<float> LeanBlocks::logit_sent(std::uint32_t token) const {
     for (const Slice& slice : slices) {
-        if (!slice.lean->racers) continue;
-        for (const proto::Racer& each : slice.lean->racers->all()) {
+        if (token - slice.first_id >= slice.entries) continue;
+        if (slice.lean->racers) {
+            for (const proto::Racer& each : slice.lean->racers->all()) {
+                if (each.token == token) return each.logit;
+            }
+        }
+        for (const proto::BestEntry& each : slice.lean->best_entries) {
             if (each.token == token) return each.logit;
         }
     }
@@ -301,7 +316,7 @@ std::span<const proto::Racer> LeanBlocks::racers_at(double scale) const {
 
 float LeanBlocks::there_from() const {
     constexpr float kInfinity = std::numeric_limits<float>::infinity();
-    const float most = largest_without(block_max, there);
+    const float most = std::min(largest_without(block_max, there), listed_above);
     return most == -kInfinity ? most : std::nextafter(most, kInfinity);
 }
 
@@ -325,6 +340,15 @@ LeanColumn lean_column_of(const proto::LeanHead& head, const std::byte* part, co
     if (head.flags.has(proto::Sent::row_spread)) {
         // A copy, as the head is.
         lean.spread = reinterpret_cast<const proto::LeanSpread*>(part + layout.spread(column))->of;
+    }
+    if (head.flags.has(proto::Sent::best_entries)) {
+        const std::byte* list = part + layout.best_entries(column, head.sent);
+        const auto told = *reinterpret_cast<const proto::BestEntries*>(list);
+        const std::size_t room = layout.room_for_entries(head.sent, 0);
+        const auto* entries = reinterpret_cast<const proto::BestEntry*>(list + sizeof(told));
+        lean.best_entries = {entries, std::min<std::size_t>(told.count, room)};
+        // Where there are more than have room, or it is no number, it says nothing.
+        if (told.count <= room && !std::isnan(told.above)) lean.best_above = told.above;
     }
     if (head.flags.has_any(proto::Sent::draw_alone | proto::Sent::draw_beside)) lean.draw = head.draw;
     const bool knows_rival = head.flags.has(proto::Sent::draw_beside);

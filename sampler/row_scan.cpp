@@ -378,6 +378,13 @@ void count_at_least_each(std::span<const float> values, std::span<const float> f
 std::uint32_t find_at_least(const BlockedRow& row, float floor, Workspace& workspace) noexcept {
     // No element below it is finite: -inf is never found.
     const float least = std::max(floor, std::numeric_limits<float>::lowest());
+    if (row.lean != nullptr && row.lean->lists_from(least)) {
+        std::uint32_t count = 0;
+        row.lean->each_listed(least, workspace.found.size(), [&](std::uint32_t token, float value) {
+            workspace.found[count++] = {token, value};
+        });
+        return count;
+    }
     const auto finds = HWY_DYNAMIC_DISPATCH(FindAtLeast)(
         row, workspace.block_max.data(), least, workspace.reached_blocks.data(), workspace.found.data());
     workspace.answer_space.blocks_read += static_cast<std::uint32_t>(finds.blocks);
@@ -387,6 +394,13 @@ std::uint32_t find_at_least(const BlockedRow& row, float floor, Workspace& works
 std::uint32_t count_allowed(const BlockedRow& row, std::span<const std::uint32_t> mask, float floor,
                             Workspace& workspace) noexcept {
     const float least = std::max(floor, std::numeric_limits<float>::lowest());
+    if (row.lean != nullptr && row.lean->lists_from(least)) {
+        std::uint32_t count = 0;
+        row.lean->each_listed(least, workspace.found.size(), [&](std::uint32_t token, float) {
+            count += mask.empty() || (mask[token / 32] >> (token % 32) & 1U) != 0 ? 1U : 0U;
+        });
+        return count;
+    }
     const auto finds = HWY_DYNAMIC_DISPATCH(CountInRowOf)(row, mask, workspace.block_max.data(), least,
                                                           workspace.reached_blocks.data());
     workspace.answer_space.blocks_read += static_cast<std::uint32_t>(finds.blocks);

@@ -57,8 +57,8 @@ struct Finds {
     std::size_t blocks = 0;
 };
 
-// All elements of at least `floor`, in the order of their ids, out of the blocks whose maximum in the
-// workspace reaches it, into the workspace's found; -inf is never found. Returns how many.
+// All elements of at least `floor`, out of the blocks whose maximum in the workspace reaches it, in the order
+// of their ids, or as they are listed; into the workspace's found; -inf is never found. Returns how many.
 std::uint32_t find_at_least(const BlockedRow& row, float floor, Workspace& workspace) noexcept;
 
 // How many of them the mask allows; an empty one allows all.

@@ -2,10 +2,12 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <span>
 
 #include "proto/dtype.h"
+#include "proto/lean_part.h"
 #include "proto/race.h"
 #include "proto/racers.h"
 #include "proto/row_spread.h"
@@ -49,6 +51,10 @@ struct LeanColumn {
     // The winner among the rank's ids as the entries stand, and an upper bound of the others' scores,
     // believed as the maxima are; then no entry is NaN or +inf. It says itself which race it belongs to.
     std::optional<proto::race::Draw> draw;
+    // All of the rank's entries above a value, as the maxima are of them, in no order: tokens and logits of
+    // another process.
+    std::span<const proto::BestEntry> best_entries;
+    float best_above = std::numeric_limits<float>::infinity();
     // With a draw: its race's best, believed likewise. What stands before them is summed at `scale`, as the
     // rank's weight is.
     std::optional<proto::Racers> racers;

@@ -60,7 +60,10 @@ std::span<const sampler::Slice> LeanRows::copy(const shm::Segment& segment, cons
             lean.block_weights = reinterpret_cast<const std::uint8_t*>(
                 keep(lean.block_weights, proto::block_weights_bytes(blocks_[rank])));
         }
-        lean.elements = keep(lean.elements, lean.sent * (layout.elements_stride / lean_blocks_));
+        lean.elements = keep(lean.elements, lean.sent * layout.block_bytes);
+        lean.best_entries = {reinterpret_cast<const proto::BestEntry*>(
+                                 keep(lean.best_entries.data(), lean.best_entries.size_bytes())),
+                             lean.best_entries.size()};
         if (lean.draw) {
             lean.draw->key = drawn_by.key;
             lean.draw->temperature = drawn_by.temperature;
@@ -81,6 +84,7 @@ void LeanRows::prefetch_head(const shm::Segment& segment, const CheckedStep& ste
 void LeanRows::prefetch(const shm::Segment& segment, const CheckedStep& step, std::uint32_t column) const {
     constexpr std::size_t kLine = 64;
     constexpr std::size_t kLikeliest = 4096;  // bytes of elements
+    constexpr std::size_t kListed = 1024;     // of a list
     const auto fetch = [](const std::byte* from, std::size_t bytes) {
         for (std::size_t at = 0; at < bytes; at += kLine) __builtin_prefetch(from + at);
     };
@@ -99,7 +103,10 @@ void LeanRows::prefetch(const shm::Segment& segment, const CheckedStep& step, st
         const std::size_t sent = std::min(head.sent, lean_blocks_);
         fetch(part + layout.blocks + column * layout.blocks_stride, sent * sizeof(std::uint16_t));
         fetch(part + layout.elements + column * layout.elements_stride,
-              std::min(sent * (layout.elements_stride / lean_blocks_), kLikeliest / layouts_.size()));
+              std::min(sent * layout.block_bytes, kLikeliest / layouts_.size()));
+        // How many there are is not near yet.
+        if (head.flags.has(proto::Sent::best_entries))
+            fetch(part + layout.best_entries(column, sent), kListed / layouts_.size());
     }
 }
 

@@ -124,6 +124,7 @@ gpu_writer::LeanWant random_want(Random& random) {
     if (random() % 5 == 0) want.flags.add(request::Want::whole);
     if (random() % 3 == 0) want.flags.add(request::Want::draw);
     if (random() % 2 == 0) want.flags.add(request::Want::racers);
+    if (random() % 3 == 0) want.flags.add(request::Want::best_entries);
     return want;
 }
 

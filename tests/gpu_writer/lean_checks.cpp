@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <utility>
 #include <vector>
 
 #include "tests/gpu_writer/naive_lean.h"
@@ -60,6 +61,37 @@ void check_racers(const LaidColumn& found, const NaiveColumn& naive, const gpu_w
     CHECK(found.head.draw.rival == rival);
 }
 
+// All above a value and no others: as many as are wanted, unless there are no more within reach, or so many
+// are alike that they have no room.
+void check_list(const LeanCase& of, const LaidColumn& found, const NaiveColumn& naive,
+                const gpu_writer::LeanWant& want) {
+    if (!naive.lists) return;
+    const std::size_t room =
+        proto::lean_layout_of(of.geometry, of.rank).room_for_entries(found.head.sent, naive.taken);
+    REQUIRE(found.list.count <= room);
+    REQUIRE(found.entries.size() == found.list.count);
+    const auto in_order = [](std::vector<proto::BestEntry> entries) {
+        std::vector<std::pair<std::uint32_t, float>> sorted;
+        for (const proto::BestEntry& each : entries) sorted.emplace_back(each.token, each.logit);
+        std::sort(sorted.begin(), sorted.end());
+        return sorted;
+    };
+    const std::size_t count = found.list.count;
+    const auto end = naive.entries.begin() + static_cast<std::ptrdiff_t>(count);
+    REQUIRE(count <= naive.entries.size());
+    CHECK(in_order(found.entries) == in_order({naive.entries.begin(), end}));
+    CHECK((count == 0 || naive.entries[count - 1].logit >= found.list.above));
+    if (count == naive.entries.size()) return;
+    const float next = end->logit;
+    CHECK(next <= found.list.above);
+    const bool in_reach = next >= naive.entries[0].logit - want.reach;
+    if (count >= want.by_maximum || !in_reach) return;
+    const auto alike = static_cast<std::size_t>(
+        std::count_if(naive.entries.begin(), naive.entries.end(),
+                      [&](const proto::BestEntry& each) { return each.logit >= next; }));
+    CHECK(alike > room);
+}
+
 // Never more than a block weighs, and less by a step or two.
 void check_weights(const std::vector<std::uint8_t>& found, const std::vector<double>& expected) {
     REQUIRE(found.size() == expected.size());
@@ -102,6 +134,7 @@ void check_column(const LeanCase& of, const Laid& laid, std::uint32_t column) {
     CHECK(others == naive.head.flags);
     CHECK((!found.head.flags.has_any(kRacers) || (found.head.flags & kRacers) == kRacers));
     check_racers(found, naive, of.wants[column]);
+    check_list(of, found, naive, of.wants[column]);
     CHECK(found.head.scale == naive.head.scale);
     INFO("token " << found.head.draw.token << " for " << naive.head.draw.token);
     if (found.racers.count == 0) CHECK(is_same(found.head.draw, naive.head.draw));

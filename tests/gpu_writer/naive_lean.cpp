@@ -122,9 +122,8 @@ bool naive_sends_racers(const gpu_writer::LeanWant& want) {
            want.by_race > 0;
 }
 
-// Of blocks, that what stands behind them takes.
-std::uint32_t room_behind(const LeanCase& of, const gpu_writer::LeanWant& want) {
-    const std::size_t block_bytes = std::size_t{64} * proto::element_bytes(of.geometry.dtype);
+// What stands behind the blocks takes.
+std::size_t bytes_behind(const LeanCase& of, const gpu_writer::LeanWant& want) {
     std::size_t bytes = 0;
     if (naive_weighs_blocks(of, want)) {
         while (bytes < of.blocks()) bytes += 16;
@@ -132,7 +131,11 @@ std::uint32_t room_behind(const LeanCase& of, const gpu_writer::LeanWant& want) 
         bytes = 64;
     }
     if (naive_sends_racers(want)) bytes += 128;
-    return static_cast<std::uint32_t>((bytes + block_bytes - 1) / block_bytes);
+    return bytes;
+}
+
+bool naive_lists_entries(const gpu_writer::LeanWant& want) {
+    return want.flags.has(request::Want::best_entries) && !want.flags.has(request::Want::whole);
 }
 
 std::vector<std::vector<std::uint32_t>> may_be_sent(const LeanCase& of, std::uint32_t column,
@@ -145,11 +148,13 @@ std::vector<std::vector<std::uint32_t>> may_be_sent(const LeanCase& of, std::uin
     const auto last = static_cast<std::uint32_t>(maxima.size() - 1);
     if (shard.first_id % 64 != 0) always.insert(0);
     if (end != (shard.first_block() + shard.blocks()) * 64) always.insert(last);
-    std::uint32_t room = of.geometry.lean_blocks - room_behind(of, want);
+    const std::size_t block_bytes = std::size_t{64} * proto::element_bytes(of.geometry.dtype);
+    const std::size_t behind = (bytes_behind(of, want) + block_bytes - 1) / block_bytes;
+    std::uint32_t room = of.geometry.lean_blocks - static_cast<std::uint32_t>(behind);
     room -= std::min(room, static_cast<std::uint32_t>(always.size()) + want.named);
     for (std::uint32_t i = 0; i < want.named; ++i)
         always.insert(of.names[std::size_t{column} * of.geometry.lean_blocks + i]);
-    const std::uint32_t by_maximum = std::min(room, want.by_maximum);
+    const std::uint32_t by_maximum = naive_lists_entries(want) ? 0 : std::min(room, want.by_maximum);
     const bool sends_racers = want.temperature > 0 && !naive_sends_racers(want);
     const std::uint32_t by_race = sends_racers ? std::min(room - by_maximum, want.by_race) : 0;
     const Wanted first(by_maximum, room - by_maximum - by_race);
@@ -263,6 +268,21 @@ proto::RowSpread naive_spread(proto::Dtype dtype, const std::vector<std::uint32_
     return spread;
 }
 
+// All above -inf, the best first. Nothing where the row has NaN or +inf.
+std::vector<proto::BestEntry> entries_best_first(const LeanCase& of,
+                                                 const std::vector<std::uint32_t>& codes) {
+    std::vector<proto::BestEntry> entries;
+    for (std::uint32_t i = 0; i < codes.size(); ++i) {
+        const float logit = naive_value(of.geometry.dtype, codes[i]);
+        if (std::isnan(logit) || logit == kInfinity) return {};
+        if (logit != -kInfinity)
+            entries.push_back({of.geometry.shards[of.rank].first_block() * 64 + i, logit});
+    }
+    std::stable_sort(entries.begin(), entries.end(),
+                     [](const auto& a, const auto& b) { return a.logit > b.logit; });
+    return entries;
+}
+
 // Those that the column's mask hides as -inf, unless they are NaN or +inf.
 std::vector<std::uint32_t> allowed_codes(const LeanCase& of, const gpu_writer::LeanWant& want,
                                          const std::vector<std::uint32_t>& codes) {
@@ -310,7 +330,11 @@ NaiveColumn naive_column(const LeanCase& of, std::uint32_t column) {
     const auto draw = draws ? naive_draw(of, want, allowed) : std::nullopt;
     const bool drawn = draw.has_value();
     if (naive_sends_racers(want)) race_naively(of, want, allowed, maxima, naive);
+    naive.taken = bytes_behind(of, want);
+    if (naive_lists_entries(want) && !drawn) naive.entries = entries_best_first(of, allowed);
+    naive.lists = !naive.entries.empty();
     naive.choices = drawn ? std::vector<std::vector<std::uint32_t>>(1) : may_be_sent(of, column, maxima);
+    if (naive.lists) naive.head.flags = proto::Sent::best_entries;
     if (whole) naive.head.flags = proto::Sent::whole_row;
     if (drawn) naive.head.flags = proto::Sent::draw_alone;
     if (want.mask_row != 0) naive.head.flags.add(proto::Sent::under_mask);
@@ -355,6 +379,13 @@ LaidColumn laid_column(const LeanCase& of, const Laid& laid, std::uint32_t colum
     if (found.head.flags.has(proto::Sent::race_best)) {
         const std::size_t at = layout.racers(column, found.head.flags, of.blocks());
         std::memcpy(&found.racers, part + at, sizeof(found.racers));
+    }
+    if (found.head.flags.has(proto::Sent::best_entries)) {
+        const unsigned char* list = part + layout.best_entries(column, sent);
+        std::memcpy(&found.list, list, sizeof(found.list));
+        found.entries.resize(std::min<std::size_t>(found.list.count, layout.room_for_entries(sent, 0)));
+        std::memcpy(found.entries.data(), list + sizeof(found.list),
+                    found.entries.size() * sizeof(proto::BestEntry));
     }
     if (found.head.flags.has(proto::Sent::row_spread))
         std::memcpy(&found.spread, part + layout.spread(column), sizeof(found.spread));

@@ -22,6 +22,10 @@ struct NaiveColumn {
     // the score above which all are told of, as far as there is room.
     std::vector<proto::Racer> racers;
     std::vector<double> before;
+    // Where entries are listed: all that count, the best first, and how many have room.
+    bool lists = false;
+    std::vector<proto::BestEntry> entries;
+    std::size_t taken = 0;                                    // bytes behind them
     float told_above = std::numeric_limits<float>::lowest();  // as many as there are may score that
 };
 NaiveColumn naive_column(const LeanCase& of, std::uint32_t column);
@@ -33,8 +37,10 @@ struct LaidColumn {
     std::vector<std::uint32_t> sent;
     std::vector<std::uint32_t> codes;  // of the blocks that were sent
     std::vector<std::uint8_t> weights;
-    proto::RowSpread spread;  // with its flag
-    proto::Racers racers{};   // with its flag
+    proto::RowSpread spread;    // with its flag
+    proto::Racers racers{};     // with its flag
+    proto::BestEntries list{};  // likewise
+    std::vector<proto::BestEntry> entries;
 };
 LaidColumn laid_column(const LeanCase& of, const Laid& laid, std::uint32_t column);
 

@@ -82,7 +82,7 @@ TEST_CASE("a request's own order says what its first filter is") {
     };
     const auto by_top_k = want({Step::top_k, Step::top_p, Step::min_p, Step::temperature}, filters);
     CHECK_FALSE(is_whole(by_top_k));
-    CHECK(by_top_k.by_maximum == 46);
+    CHECK(by_top_k.by_maximum == 40);
     CHECK(by_top_k.reach == kAnything);
     // A min-p before the temperature weighs at 1.
     const auto by_min_p = want({Step::min_p, Step::top_k, Step::temperature}, filters);
@@ -155,7 +155,7 @@ TEST_CASE("a top-n sigma before what cuts is told by the spread, where nothing c
     CHECK(by_min_p.reach == Approx(0.5 * std::log(10.0)));
     const auto by_top_k = want([](auto& params) { params.top_k = 40, params.top_p = 0.9; });
     CHECK((by_top_k.flags & kAsked) == Want::spread);
-    CHECK(by_top_k.by_maximum == 46);
+    CHECK(by_top_k.by_maximum == 40);
     const auto penalised = [](auto& params) { params.min_p = 0.1, params.repetition_penalty = 1.1; };
     CHECK((want(penalised).flags & kAsked) == Want::whole);
     CHECK((want([](auto& params) { params.top_k = 40; }, {false, true}).flags & kAsked) == Want::whole);

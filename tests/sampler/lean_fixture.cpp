@@ -105,6 +105,7 @@ std::unique_ptr<LeanRow::Rank> LeanRow::rank_of(const Slice& slice, const std::v
     if (parts.sums) give_sums(*rank, slice, logits, parts);
     if (parts.spread) give_spread(*rank, slice, logits, parts);
     if (parts.drawn_by) give_draw(*rank, slice, logits, parts);
+    if (parts.listed > 0) give_list(*rank, slice, logits, parts);
     return rank;
 }
 
@@ -262,6 +263,31 @@ void LeanRow::give_draw(Rank& rank, const Slice& slice, const std::vector<float>
     if (all.size() > 1) draw.rival = all[1].score;
     rank.column.draw = draw;
     if (parts.racers > 0 && by.temperature > 0.0F) give_racers(rank, all, own, slice.first_id, parts);
+}
+
+// In no order, among some that are none of the rank's entries or no numbers.
+void LeanRow::give_list(Rank& rank, const Slice& slice, const std::vector<float>& logits,
+                        const SentParts& parts) {
+    const std::size_t end = std::min<std::size_t>(slice.first_id + slice.entries, logits.size());
+    if (end <= slice.first_id) return;
+    if (!std::isfinite(largest(std::span(logits).subspan(slice.first_id, end - slice.first_id)))) return;
+    std::vector<proto::BestEntry> all;
+    for (auto id = slice.first_id; id < end; ++id) {
+        if (logits[id] != kNothing) all.push_back({id, logits[id]});
+    }
+    std::stable_sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.logit > b.logit; });
+    std::size_t count = std::min<std::size_t>(parts.listed, all.size());
+    while (count < all.size() && all[count].logit == all[count - 1].logit) ++count;
+    rank.column.best_above = count < all.size() ? all[count].logit : kNothing;
+    all.resize(count);
+    constexpr float kInfinity = std::numeric_limits<float>::infinity();
+    all.push_back({slice.first_id + slice.entries, 1e30F});
+    all.push_back({slice.first_id - 1, 1e30F});
+    all.push_back({slice.first_id, kInfinity});
+    all.push_back({slice.first_id, std::numeric_limits<float>::quiet_NaN()});
+    std::shuffle(all.begin(), all.end(), generator_);
+    rank.listed = std::move(all);
+    rank.column.best_entries = rank.listed;
 }
 
 // All that are better than the others' bound, which is seldom the best of the others' score.

@@ -29,6 +29,7 @@ struct SentParts {
     std::uint32_t best = 0;            // blocks of the row, by their largest entry
     std::uint32_t random = 0;          // blocks of each rank
     std::vector<std::uint32_t> named;  // blocks of the row
+    std::uint32_t listed = 0;          // of each rank's best entries, and those that are as good as the last
     bool all = false;
     bool sums = false;                // what the row weighs, at 1 and at `scale`
     double scale = 1.0;               // of the second sum
@@ -75,6 +76,7 @@ class LeanRow {
         std::vector<std::uint16_t> sent;
         std::vector<std::byte> sent_elements;
         std::vector<std::uint8_t> weights;
+        std::vector<proto::BestEntry> listed;
         LeanColumn column;
     };
 
@@ -94,6 +96,7 @@ class LeanRow {
                      const SentParts& parts) const;
     void give_block_weights(Rank& rank, const Slice& slice, const std::vector<float>& logits,
                             const SentParts& parts);
+    void give_list(Rank& rank, const Slice& slice, const std::vector<float>& logits, const SentParts& parts);
     void give_draw(Rank& rank, const Slice& slice, const std::vector<float>& logits, const SentParts& parts);
     void give_racers(Rank& rank, std::span<const proto::Racer> all, std::span<const float> own,
                      std::uint32_t first_id, const SentParts& parts);

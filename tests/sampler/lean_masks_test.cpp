@@ -47,6 +47,7 @@ SentParts known_mask(const LmCase& of, std::mt19937_64& generator) {
     SentParts parts;
     parts.mask = of.request.mask;
     parts.best = std::array{1U, 4U, 32U}[generator() % 3];
+    parts.listed = std::array{0U, 5U, 100U}[generator() % 3];
     parts.sums = true;
     const auto vocab = static_cast<std::uint32_t>(of.logits.size());
     parts.scale = plan_of(of.params, of.request, {of.shape.dtype, vocab}).cut.scale;

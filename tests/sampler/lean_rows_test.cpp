@@ -39,6 +39,7 @@ SentParts random_parts(const RandomCase& of, std::mt19937_64& generator) {
     if (kind >= 2 && kind < 5) parts.best = one_of(std::array{1U, 4U, 32U}, generator);
     if (kind == 4 || kind == 5) parts.random = static_cast<std::uint32_t>(generator() % 6);
     parts.all = kind == 6;
+    if (generator() % 3 == 0) parts.listed = one_of(std::array{1U, 20U, 300U}, generator);
     parts.sums = generator() % 2 == 0;
     parts.scale = generator() % 4 == 0 ? 0.75 : scale_of(of);
     parts.spread = generator() % 2 == 0;
