@@ -1,6 +1,7 @@
 #include "gpu_writer/column_wants.h"
 
 #include <algorithm>
+#include <atomic>
 
 #include "gpu_writer/begun_steps.h"
 #include "request/wants.h"
@@ -8,22 +9,13 @@
 namespace croupier::gpu_writer {
 namespace {
 
-// The counts are another process's. A list that names too many blocks is not read to its end.
-void add_named(const shm::Segment& segment, std::uint32_t slot, const proto::SequenceEntry& entry,
-               const request::Rules& rules, NamedBlocks& blocks) {
+// The counts are another process's.
+NamedLists lists_of(const shm::Segment& segment, std::uint32_t slot, const proto::SequenceEntry& entry) {
     const proto::Geometry& geometry = segment.geometry();
-    const std::uint32_t most = request::most_named(rules, geometry.lean_blocks);
-    if (rules.lists) {
-        const std::uint32_t count = std::min(entry.allowed_count, geometry.max_list_tokens);
-        const std::int32_t* ids = segment.lists(slot);
-        for (std::uint32_t i = 0; i < count && blocks.count() <= most; ++i) blocks.add(ids[i]);
-        return;
-    }
-    const std::uint32_t count = std::min<std::uint32_t>(entry.bias_count, geometry.max_bias);
-    const proto::TokenBias* biases = segment.biases(slot);
-    for (std::uint32_t i = 0; i < count && blocks.count() <= most; ++i) {
-        if (biases[i].bias > 0.0F) blocks.add(biases[i].token);
-    }
+    return {slot,
+            entry.admission.load(std::memory_order_relaxed),
+            {segment.lists(slot), std::min(entry.allowed_count, geometry.max_list_tokens)},
+            {segment.biases(slot), std::min<std::uint32_t>(entry.bias_count, geometry.max_bias)}};
 }
 
 }  // namespace
@@ -42,9 +34,10 @@ StepMasks masks_of(const shm::Segment& segment, std::uint64_t step) {
 }
 
 void read_wants(const shm::Segment& segment, const proto::StoredArray<const proto::ScheduleColumn>& columns,
-                NamedBlocks& blocks, std::span<LeanWant> wants, std::span<std::uint16_t> names) {
+                NamedIds& names, std::span<LeanWant> wants) {
     const proto::Geometry& geometry = segment.geometry();
     const std::uint32_t room = geometry.lean_blocks;
+    names.begin();
     for (std::size_t i = 0; i < columns.size(); ++i) {
         const proto::ScheduleColumn column = columns[i];
         wants[i] = {};
@@ -52,9 +45,8 @@ void read_wants(const shm::Segment& segment, const proto::StoredArray<const prot
         if (entry == nullptr) continue;
         const proto::SamplingParams params = segment.params(column.sequence_slot);
         const request::Plan plan = plan_in_segment(params, *entry, column.position, geometry);
-        const auto own = names.subspan(i * room, request::most_named(plan.rules, room));
-        add_named(segment, column.sequence_slot, *entry, plan.rules, blocks);
-        wants[i] = request::want_of(plan, params, {room, blocks.take(own)});
+        wants[i] = names.want_of(static_cast<std::uint32_t>(i), plan, params,
+                                 lists_of(segment, column.sequence_slot, *entry), room);
         if (column.mask_row == 0 || column.mask_row > geometry.mask_rows) continue;
         // What is told under a mask would be of all that it allows, listed or not.
         if (plan.rules.lists) wants[i].flags.add(Want::whole);

@@ -5,7 +5,7 @@
 #include <span>
 
 #include "gpu_writer/lean_wants.h"
-#include "gpu_writer/named_blocks.h"
+#include "gpu_writer/named_ids.h"
 #include "request/plan.h"
 #include "shm/segment.h"
 
@@ -18,9 +18,8 @@ request::Plan plan_in_segment(const proto::SamplingParams& params, const proto::
 // As the host finds them.
 StepMasks masks_of(const shm::Segment& segment, std::uint64_t step);
 
-// A column whose sequence is not there wants a little: the samplers refuse to decide it. `blocks` are the
-// rank's; `names` has room for the session's lean blocks of each column: what StepNames looks at.
+// A column whose sequence is not there wants a little: the samplers refuse to decide it.
 void read_wants(const shm::Segment& segment, const proto::StoredArray<const proto::ScheduleColumn>& columns,
-                NamedBlocks& blocks, std::span<LeanWant> wants, std::span<std::uint16_t> names);
+                NamedIds& names, std::span<LeanWant> wants);
 
 }  // namespace croupier::gpu_writer

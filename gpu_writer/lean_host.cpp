@@ -16,8 +16,8 @@ LeanHost::LeanHost(const shm::Segment& segment, std::uint32_t rank, std::chrono:
                  proto::element_bytes(segment.geometry().dtype)),
       kept_(segment.geometry().slots),
       wants_(segment.geometry().max_batch),
-      named_(segment.geometry().shards[rank].first_block(), segment.geometry().shards[rank].blocks()),
-      names_(std::size_t{segment.geometry().max_batch} * segment.geometry().lean_blocks),
+      lists_(NamedIds::room_for(segment.geometry())),
+      names_(lists_, segment.geometry().max_batch),
       bits_((segment.geometry().shards[rank].blocks() + 63) / 64),
       watcher_(segment, rank,
                {.answer =
@@ -38,10 +38,10 @@ void LeanHost::lay(const BegunStep& step, std::span<const void* const> rows) {
         std::memcpy(kept.data() + column * row_bytes_, rows[column], row_bytes_);
     proto::ReadyWord complete = step.word;
     complete.tiles = proto::ReadyWord::kLean;
-    read_wants(segment_, segment_.schedule_columns(slot).part(0, step.columns), named_, wants_, names_);
+    read_wants(segment_, segment_.schedule_columns(slot).part(0, step.columns), names_, wants_);
     LeanShape shape = lean_shape(segment_.geometry(), rank_, step.columns);
     shape.masks = masks_of(segment_, step.step);
-    shape.names = {names_.data(), segment_.geometry().lean_blocks};
+    shape.names = names_.names();
     const proto::LeanOrder order(step.columns);
     for (std::uint32_t place = 0; place < step.columns; ++place) {
         const std::uint32_t column = order.column_at(place);

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "gpu_writer/lean_wants.h"
-#include "gpu_writer/named_blocks.h"
+#include "gpu_writer/named_ids.h"
 #include "gpu_writer/step_watcher.h"
 
 namespace croupier::gpu_writer {
@@ -29,9 +29,9 @@ class LeanHost {
     std::size_t row_bytes_;
     std::vector<std::vector<std::byte>> kept_;  // [slot]
     std::vector<LeanWant> wants_;
-    NamedBlocks named_;
-    std::vector<std::uint16_t> names_;  // [column][of the room]
-    std::vector<std::uint64_t> bits_;   // of the rank's blocks
+    std::vector<std::uint32_t> lists_;
+    NamedIds names_;
+    std::vector<std::uint64_t> bits_;  // of the rank's blocks
     // Last: its thread reads all of the above.
     StepWatcher watcher_;
 };

@@ -175,14 +175,12 @@ std::vector<std::uint32_t> race_ranks(const LeanShape& shape, const LeanWant& wa
     return ranks;
 }
 
-std::vector<bool> chosen_blocks(const LeanShape& shape, std::uint32_t column, const LeanWant& want,
-                                const MeasuredRow& row) {
+std::vector<bool> chosen_blocks(const LeanShape& shape, const LeanWant& want, const MeasuredRow& row) {
     std::vector<bool> chosen(shape.slice.blocks);
     if (want.flags.has(Want::whole)) return chosen;
     for (std::uint32_t block = 0; block < shape.slice.blocks; ++block) {
         chosen[block] = shape.span().always_sent(block);
     }
-    for (std::uint32_t i = 0; i < want.named; ++i) chosen[shape.names.of(column)[i]] = true;
     const ColumnPlan plan = plan_of(shape, want);
     std::vector<std::uint32_t> ranks(shape.slice.blocks);
     std::transform(row.maxima.begin(), row.maxima.end(), ranks.begin(), rank_of);
@@ -284,6 +282,21 @@ std::optional<proto::race::Draw> draw_of(const LeanShape& shape, const LeanWant&
     return best;
 }
 
+// As they stand in the row, whatever a mask hides.
+void lay_named(const LeanShape& shape, const LeanWant& want, const MeasuredRow& row, std::byte* to) {
+    const std::uint32_t* list = shape.names.of(want);
+    std::memcpy(to, list, sizeof(proto::NamedValues));
+    const std::size_t element = proto::element_bytes(shape.slice.dtype);
+    const std::uint32_t first_id = shape.first_block * proto::kBlockIds + shape.slice.lead;
+    for (std::uint32_t i = 0; i < want.named; ++i) {
+        const std::uint32_t own = list[StepNames::kHeadWords + i] - first_id;
+        const bool is_own = own < shape.slice.entries;
+        const std::uint32_t code =
+            is_own ? row.code(shape.slice.lead + own) : minus_infinity(shape.slice.dtype);
+        std::memcpy(to + sizeof(proto::NamedValues) + i * element, &code, element);
+    }
+}
+
 void lay_column(const LeanShape& shape, std::uint32_t column, const LeanWant& want, const MeasuredRow& row,
                 std::byte* part) {
     const std::size_t element = proto::element_bytes(shape.slice.dtype);
@@ -302,7 +315,7 @@ void lay_column(const LeanShape& shape, std::uint32_t column, const LeanWant& wa
     const bool drawn = draw.has_value();
     std::byte* ids = part + shape.layout.blocks + column * shape.layout.blocks_stride;
     std::byte* elements = part + shape.layout.elements + column * shape.layout.elements_stride;
-    const std::vector<bool> chosen = chosen_blocks(shape, column, want, row);
+    const std::vector<bool> chosen = chosen_blocks(shape, want, row);
     for (std::uint32_t block = 0; block < shape.slice.blocks; ++block) {
         if (!chosen[block] || drawn) continue;
         const auto id = static_cast<std::uint16_t>(block);
@@ -311,11 +324,17 @@ void lay_column(const LeanShape& shape, std::uint32_t column, const LeanWant& wa
                     row.block_bytes);
         ++head.sent;
     }
+    std::size_t before = head.sent * shape.layout.block_bytes;
+    if (want.named > 0 && !whole && !drawn) {
+        head.flags.add(proto::Sent::named_values);
+        lay_named(shape, want, row, part + shape.layout.named_values(column, head.sent));
+        before += shape.layout.bytes_of_named(want.named);
+    }
     if (plan.lists && !drawn) {
-        const std::size_t list_room = shape.layout.room_for_entries(head.sent, plan.taken);
+        const std::size_t list_room = shape.layout.room_for_entries(before, plan.taken);
         if (const auto list = best_entries_of(shape, want, row, list_room)) {
             head.flags.add(proto::Sent::best_entries);
-            std::byte* to = part + shape.layout.best_entries(column, head.sent);
+            std::byte* to = part + shape.layout.best_entries(column, before);
             std::memcpy(to, &list->head, sizeof(list->head));
             std::memcpy(to + sizeof(list->head), list->entries.data(),
                         list->entries.size() * sizeof(proto::BestEntry));

@@ -33,7 +33,6 @@ LeanPath::LeanPath(const shm::Segment& segment, std::uint32_t rank, Address addr
       rank_(rank),
       address_(std::move(address)),
       shape_(lean_shape(segment.geometry(), rank, 1)),
-      named_(shape_.first_block, shape_.slice.blocks),
       openings_(segment.geometry().slots),
       bits_((shape_.slice.blocks + 63) / 64) {}
 
@@ -59,10 +58,7 @@ shm::Result<bool> LeanPath::prepare_memory(const Settings& settings) {
     CROUPIER_TRY(keep(spread_scratch_, device_array<std::byte>(spread_scratch_bytes(), "row spreads")));
     const std::size_t columns = std::size_t{geometry.slots} * geometry.max_batch;
     CROUPIER_TRY(keep(wants_, pinned_array<LeanWant>(columns, "what columns want")));
-    CROUPIER_TRY(
-        keep(names_, pinned_array<std::uint16_t>(columns * shape_.room, "the blocks that are named")));
-    CROUPIER_TRY(
-        keep(names_there_, device_pointer<std::uint16_t>(names_.get(), "the blocks that are named")));
+    CROUPIER_TRY(make_lists());
     for (std::uint32_t slot = 0; slot < geometry.slots; ++slot) {
         CROUPIER_TRY_VALUE(queue, RequestQueue::make(geometry.dtype, shape_.slice.blocks));
         queues_.push_back(std::move(queue));
@@ -71,6 +67,16 @@ shm::Result<bool> LeanPath::prepare_memory(const Settings& settings) {
     CROUPIER_TRY_VALUE(replays, LeanReplays::make(geometry, settings.next, settings.empty_launches));
     replays_.emplace(std::move(replays));
     return make_masks();
+}
+
+shm::Result<bool> LeanPath::make_lists() {
+    const proto::Geometry& geometry = segment_.geometry();
+    const std::size_t room = NamedIds::room_for(geometry);
+    CROUPIER_TRY(keep(lists_, pinned_array<std::uint32_t>(geometry.slots * room, "the ids that are named")));
+    CROUPIER_TRY(keep(lists_there_, device_pointer<std::uint32_t>(lists_.get(), "the ids that are named")));
+    for (std::uint32_t slot = 0; slot < geometry.slots; ++slot)
+        names_.emplace_back(std::span(lists_.get() + slot * room, room), geometry.max_batch);
+    return true;
 }
 
 shm::Result<bool> LeanPath::make_copies() {
@@ -160,7 +166,7 @@ LeanRows LeanPath::rows_of(const void* logits, std::uint64_t row_stride, std::ui
             slice.blocks,
             shape_.first_block,
             masks,
-            {names_there_ + first_want(step) * shape_.room, shape_.room}};
+            {lists_there_ + segment_.slot_of(step) * NamedIds::room_for(segment_.geometry())}};
 }
 
 LeanSlice LeanPath::slice_of(const BegunStep& step) const {
@@ -188,10 +194,8 @@ std::size_t LeanPath::first_want(std::uint64_t step) const {
 void LeanPath::prepare(const BegunStep& step, std::uint64_t opening) {
     openings_[segment_.slot_of(step.step)] = opening;
     const std::span<LeanWant> wants(wants_.get() + first_want(step.step), step.columns);
-    const std::span<std::uint16_t> names(names_.get() + first_want(step.step) * shape_.room,
-                                         std::size_t{step.columns} * shape_.room);
-    read_wants(segment_, segment_.schedule_columns(segment_.slot_of(step.step)).part(0, step.columns), named_,
-               wants, names);
+    const std::uint32_t slot = segment_.slot_of(step.step);
+    read_wants(segment_, segment_.schedule_columns(slot).part(0, step.columns), names_[slot], wants);
     copy_masks(step, wants);
 }
 

@@ -13,7 +13,7 @@
 #include "gpu_writer/lean_kernels.h"
 #include "gpu_writer/lean_layout.h"
 #include "gpu_writer/lean_replays.h"
-#include "gpu_writer/named_blocks.h"
+#include "gpu_writer/named_ids.h"
 #include "gpu_writer/request_answers.h"
 #include "gpu_writer/request_queue.h"
 
@@ -94,6 +94,7 @@ class LeanPath {
     LeanPath(const shm::Segment& segment, std::uint32_t rank, Address address);
     shm::Result<bool> prepare_memory(const Settings& settings);
     shm::Result<bool> make_copies();
+    shm::Result<bool> make_lists();
     shm::Result<bool> make_masks();
     void copy_masks(const BegunStep& step, std::span<const LeanWant> wants);
     // Behind this, the step's masks are there.
@@ -120,10 +121,10 @@ class LeanPath {
     LeanShape shape_;
     DeviceMemory<std::byte> scratch_;
     DeviceMemory<std::byte> spread_scratch_;
-    PinnedMemory<LeanWant> wants_;  // [slot][column]
-    NamedBlocks named_;
-    PinnedMemory<std::uint16_t> names_;     // [slot][column][of the room]
-    std::uint16_t* names_there_ = nullptr;  // where the kernel reads them
+    PinnedMemory<LeanWant> wants_;          // [slot][column]
+    PinnedMemory<std::uint32_t> lists_;     // [slot][NamedIds::room_for()]
+    std::uint32_t* lists_there_ = nullptr;  // where the kernel reads them
+    std::vector<NamedIds> names_;           // [slot]
     Stream preparing_;                      // what a step waits for is made there before
     std::optional<LeanReplays> replays_;
     std::optional<RowCopies> copies_;

@@ -188,22 +188,6 @@ __device__ inline void gather_chosen(const BlockRanks& ranks, const BlockSpan& s
     __syncthreads();
 }
 
-// Adds those that are named and were not chosen.
-__device__ inline void take_named(const BlockRanks& ranks, const BlockSpan& span, const Ways& ways,
-                                  const std::uint16_t* names, std::uint32_t named, ChoiceRoom& room) {
-    // They are the host's memory: where a step was given up, another's may stand there already, of which a
-    // block may come twice. Then the list has a zero in its place.
-    for (std::uint32_t i = threadIdx.x; i < proto::kMostLeanBlocks; i += kLeanThreads) room.list[i] = 0;
-    for (std::uint32_t i = threadIdx.x; i < named; i += kLeanThreads) {
-        const std::uint32_t block = names[i];
-        bool taken = block >= ranks.blocks || span.always_sent(block);
-        for (std::uint32_t way = ways.first; way < ways.end; ++way)
-            taken = taken || room.choices[way].has(ranks.of(way)[block], block);
-        if (!taken) room.found[atomicAdd(&room.sent, 1U)] = static_cast<std::uint16_t>(block);
-    }
-    __syncthreads();
-}
-
 __device__ inline std::uint32_t count_below(const uint4& eight, std::uint32_t number) {
     const auto of_two = [&](std::uint32_t two) {
         return ((two & 0xFFFFU) < number ? 1U : 0U) + ((two >> 16U) < number ? 1U : 0U);
@@ -229,11 +213,10 @@ __device__ inline void list_ascending(ChoiceRoom& room) {
     __syncthreads();
 }
 
-// The list of what is sent, from the ranks and the largest of them: blocks that are named, or chosen in some
-// ways. All of the block's threads see it.
-template <bool kNames>
-__device__ void choose_blocks(const BlockRanks& ranks, const BlockSpan& span, const Ways& ways,
-                              const std::uint16_t* names, std::uint32_t named, ChoiceRoom& room) {
+// The list of what is sent, from the ranks and the largest of them: the blocks that are chosen in some ways.
+// All of the block's threads see it.
+__device__ inline void choose_blocks(const BlockRanks& ranks, const BlockSpan& span, const Ways& ways,
+                                     ChoiceRoom& room) {
     find_choices(ranks, room);
     const std::uint32_t warp = threadIdx.x / 32;
     if ((room.choices[0].ties | room.choices[1].ties) != 0) {
@@ -241,9 +224,6 @@ __device__ void choose_blocks(const BlockRanks& ranks, const BlockSpan& span, co
         __syncthreads();
     }
     gather_chosen(ranks, span, ways, room);
-    if constexpr (kNames) {
-        if (named > 0) take_named(ranks, span, ways, names, named, room);
-    }
     list_ascending(room);
 }
 

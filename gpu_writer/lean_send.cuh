@@ -84,6 +84,31 @@ __device__ void send_blocks(const RowReader<D>& reader, const LeanTarget& target
         });
 }
 
+// The logits of the ids that the request names, behind the blocks.
+template <proto::Dtype D>
+__device__ void send_named(const RowReader<D>& reader, const LeanRows& rows, const LeanTarget& target,
+                           std::uint32_t column, const LeanWant& want, std::uint32_t sent) {
+    constexpr std::uint32_t kElements = Unit<D>::kElements;
+    constexpr std::uint32_t kFours = kElements / 4;
+    const std::uint32_t first_id = rows.first_block * proto::kBlockIds + rows.lead;
+    const auto* list = reinterpret_cast<const uint4*>(rows.names.of(want));
+    auto* to = reinterpret_cast<uint4*>(target.part + target.layout.named_values(column, sent));
+    static_assert(sizeof(proto::NamedValues) == sizeof(uint4) && StepNames::kHeadWords == 4);
+    if (threadIdx.x == 0) to[0] = list[0];
+    for (std::uint32_t i = threadIdx.x; i * kElements < want.named; i += kLeanThreads) {
+        Unit<D> unit;
+#pragma unroll
+        for (std::uint32_t four = 0; four < kFours; ++four) {
+            const uint4 ids = list[1 + i * kFours + four];
+            unit.codes[4 * four] = reader.code(column, ids.x - first_id);
+            unit.codes[4 * four + 1] = reader.code(column, ids.y - first_id);
+            unit.codes[4 * four + 2] = reader.code(column, ids.z - first_id);
+            unit.codes[4 * four + 3] = reader.code(column, ids.w - first_id);
+        }
+        unit.store(to + 1, i);
+    }
+}
+
 // What each block weighs, behind the blocks.
 __device__ inline void send_weights(const LeanTarget& target, std::uint32_t column, std::uint32_t blocks,
                                     const Scratch& scratch) {
@@ -110,7 +135,7 @@ __device__ inline RowSums sum_row(const LeanScales& scales, const ChunkSums* of_
     return {scales.at_one != 0.0F ? all.at_one : 0.0F, scales.at_scale != 0.0F ? all.at_scale : 0.0F};
 }
 
-// The code that finds racers takes registers and shared memory, and that for masks and for named blocks as
+// The code that finds racers takes registers and shared memory, and that for masks and for named ids as
 // well: steps without have a kernel that lacks it, and are up to two microseconds shorter. With the names'
 // code in it, steps of 256 columns with all controls, which named none, took 5 to 15 hundredths longer. The
 // one for steps that select, by a mask or by names, has all.
@@ -149,6 +174,8 @@ struct Sending : OptionalRacerRoom<kFindsRacers> {
         if (want.flags.has(Want::whole)) head.flags.add(proto::Sent::whole_row);
         if (want.mask_row != 0) head.flags.add(proto::Sent::under_mask);
         if (weighed) head.flags.add(proto::Sent::weighed_blocks);
+        if (want.named > 0 && drawn == 0 && !want.flags.has(Want::whole))
+            head.flags.add(proto::Sent::named_values);
         if (listed) head.flags.add(proto::Sent::best_entries);
         if (nothing) head.flags.add(proto::Sent::nothing);
         if (sums_spread(want)) head.flags.add(proto::Sent::row_spread);
@@ -199,17 +226,23 @@ __device__ void send_and_draw(const RowReader<D>& reader, const LeanRows& rows, 
     }
     if (threadIdx.x == 0) sending.weighed = plan.weighs;
     if (plan.weighs) send_weights(target, column, rows.blocks, scratch);
-    choose_blocks<kNames>(ranks, {rows.lead, rows.entries, rows.blocks},
-                          {plan.lists ? 1U : 0U, plan.racers ? 1U : ranks.ways}, rows.names.of(column),
-                          want.named, sending.room);
+    choose_blocks(ranks, {rows.lead, rows.entries, rows.blocks},
+                  {plan.lists ? 1U : 0U, plan.racers ? 1U : ranks.ways}, sending.room);
     send_blocks(reader, target, column, sending.room);
+    const std::uint32_t sent = sending.room.sent;
+    std::size_t before = sent * target.layout.block_bytes;
+    if constexpr (kNames) {
+        if (want.named > 0) {
+            send_named(reader, rows, target, column, want, sent);
+            before += target.layout.bytes_of_named(want.named);
+        }
+    }
     if (can_be && plan.lists) {
-        const std::uint32_t sent = sending.room.sent;
         if (threadIdx.x == 0) sending.listed = true;
         list_entries<D>(
             rows, column, want, mask,
-            reinterpret_cast<proto::BestEntries*>(target.part + target.layout.best_entries(column, sent)),
-            static_cast<std::uint32_t>(target.layout.room_for_entries(sent, plan.taken)), &sending.room,
+            reinterpret_cast<proto::BestEntries*>(target.part + target.layout.best_entries(column, before)),
+            static_cast<std::uint32_t>(target.layout.room_for_entries(before, plan.taken)), &sending.room,
             &sending.listing);
     }
     if constexpr (kFindsRacers) {

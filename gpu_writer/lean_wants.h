@@ -1,4 +1,4 @@
-// What a lean step's kernels know of its columns beside their wants: grammar masks and named blocks.
+// What a lean step's kernels know of its columns beside their wants: grammar masks and named ids.
 #pragma once
 
 #include <cstddef>
@@ -25,14 +25,19 @@ struct StepMasks {
     }
 };
 
-// Which blocks of a step's columns are named, each once, counted from the rank's first one.
+// The ids that a step's columns name. Each list begins with the bytes of its proto::NamedValues.
 struct StepNames {
-    const std::uint16_t* blocks = nullptr;  // [column][stride]; null: none is
-    std::uint32_t stride = 0;
+    static constexpr std::uint32_t kHeadWords = 4;
+    static constexpr std::uint32_t kNoId = 0xFFFFFFFF;
 
-    constexpr const std::uint16_t* of(std::uint32_t column) const {
-        return blocks == nullptr ? nullptr : blocks + std::size_t{column} * stride;
+    const std::uint32_t* lists = nullptr;
+
+    // A list's, in whole stores of any data type's codes.
+    static constexpr std::uint32_t words_of(std::uint32_t count) {
+        constexpr std::uint32_t kTogether = 8;
+        return kHeadWords + (count + kTogether - 1) / kTogether * kTogether;
     }
+    constexpr const std::uint32_t* of(const LeanWant& want) const { return lists + want.names_at; }
 };
 
 }  // namespace croupier::gpu_writer

@@ -49,6 +49,9 @@ enum class Sent : std::uint32_t {
     nothing = 1U << 7U,
     // Behind the blocks that were sent, the column's best entries are listed: see BestEntries.
     best_entries = 1U << 8U,
+    // Behind the blocks that were sent, and before such a list, stand the logits of the ids that the request
+    // names: see NamedValues.
+    named_values = 1U << 9U,
 };
 using SentFlags = Flags<Sent>;
 constexpr SentFlags operator|(Sent a, Sent b) {
@@ -75,6 +78,26 @@ struct alignas(64) LeanSpread {
     RowSpread of;
 };
 static_assert(sizeof(LeanSpread) == 64);
+
+// Before a code for each id of a list, in its order: as they stand in the row, those of other ranks -inf.
+struct alignas(16) NamedValues {
+    std::uint32_t count;
+    std::uint32_t word;  // of the ids
+    std::uint32_t reserved[2];
+};
+static_assert(sizeof(NamedValues) == 16);
+
+// Tells lists from one another: a guard, not against an enemy.
+template <typename IdAt>
+constexpr std::uint32_t word_of_ids(std::uint32_t count, IdAt id_at) {
+    constexpr std::uint32_t kFactor = 0x9E3779B1U;
+    std::uint32_t word = count;
+    for (std::uint32_t i = 0; i < count; ++i) {
+        const std::uint32_t mixed = static_cast<std::uint32_t>(id_at(i)) * kFactor;
+        word += (mixed ^ mixed >> 15U) * (2 * i + 1);
+    }
+    return word;
+}
 
 // Entries of the rank, in no order: all that count and are above a value.
 struct BestEntry {
@@ -116,13 +139,22 @@ struct LeanLayout {
         return flags.has(Sent::race_best) && racers_before_end(flags, of_rank) <= elements_stride;
     }
 
-    // With best_entries, of a column of which so many blocks were sent: where the list begins, and how many
-    // entries have room, if so many bytes at the end of the column's room are taken.
-    constexpr std::size_t best_entries(std::uint32_t column, std::size_t sent) const {
+    // With named_values, of a column of which so many blocks were sent, and how many values have room.
+    constexpr std::size_t named_values(std::uint32_t column, std::size_t sent) const {
         return elements + column * elements_stride + sent * block_bytes;
     }
-    constexpr std::size_t room_for_entries(std::size_t sent, std::size_t taken) const {
-        const std::size_t other = sent * block_bytes + taken + sizeof(BestEntries);
+    constexpr std::size_t bytes_of_named(std::size_t count) const {
+        constexpr std::size_t kStored = 16;
+        const std::size_t codes = count * block_bytes / kBlockIds;
+        return sizeof(NamedValues) + (codes + kStored - 1) / kStored * kStored;
+    }
+    // With best_entries, behind so many bytes of the column: where the list begins, and how many entries have
+    // room, if so many bytes at the end of the column's room are taken.
+    constexpr std::size_t best_entries(std::uint32_t column, std::size_t before) const {
+        return elements + column * elements_stride + before;
+    }
+    constexpr std::size_t room_for_entries(std::size_t before, std::size_t taken) const {
+        const std::size_t other = before + taken + sizeof(BestEntries);
         // A device stores two at a time.
         return other < elements_stride ? (elements_stride - other) / (2 * sizeof(BestEntry)) * 2 : 0;
     }

@@ -44,9 +44,16 @@ struct LeanWant {
     float reach = std::numeric_limits<float>::infinity();
     // Not 0: one more than the number of the step's mask that says which entries count.
     std::uint16_t mask_row = 0;
-    // How many blocks, which the request names by ids, are sent whatever they hold.
+    // How many ids the request names, whose values are sent, and where their list begins among the step's.
     std::uint16_t named = 0;
+    std::uint32_t names_at = 0;
 };
-static_assert(sizeof(LeanWant) == 48);
+static_assert(sizeof(LeanWant) == 56);
+
+// In how many blocks' room the values of so many ids stand at most.
+constexpr std::uint32_t blocks_for_named(std::uint32_t named) {
+    constexpr std::uint32_t kOfBlock = 64;
+    return named == 0 ? 0 : 1 + (named + kOfBlock - 1) / kOfBlock;
+}
 
 }  // namespace croupier::request

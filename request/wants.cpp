@@ -38,12 +38,12 @@ constexpr std::uint32_t kListedEntries = 576;
 constexpr std::uint32_t kLoweredEntries = 64;
 constexpr std::uint32_t kOfRank = 256;
 
-// Whether a token may end above where it stands, as far as is known here: then the winner of the row as it
-// stands says little.
-bool may_raise(const Plan& plan, const SamplingParams& params) {
+// Whether penalties may leave a token above where it stands: then the winner of the row as it stands says
+// little.
+bool penalties_raise(const SamplingParams& params) {
     const bool raises =
         params.repetition_penalty < 1.0 || params.frequency_penalty < 0.0 || params.presence_penalty < 0.0;
-    return plan.rules.changes || (raises && takes_step(params, Step::penalties));
+    return raises && takes_step(params, Step::penalties);
 }
 
 // Penalties like those for which the margins of reach_of() were measured, and none that raises a token.
@@ -98,7 +98,8 @@ bool finds_mirostat(const Plan& plan, const SamplingParams& params) {
     constexpr double kMostSurprise = 6.0;
     constexpr std::uint32_t kLongestHistory = 2000;
     if (params.mirostat_tau > kMostSurprise) return false;
-    return !takes_adjustment(params) || (plan.key.position <= kLongestHistory && !may_raise(plan, params));
+    const bool raises = plan.rules.changes || penalties_raise(params);
+    return !takes_adjustment(params) || (plan.key.position <= kLongestHistory && !raises);
 }
 
 // How many entries have room for sure: they stand beside named blocks, and somewhat more come than were
@@ -198,13 +199,14 @@ void share_room(LeanWant& want, std::uint32_t room) {
 }
 
 // The drawn token may stand anywhere: no filter tells by few of the best tokens.
-void want_race(LeanWant& want, const Plan& plan, const SamplingParams& params) {
+// `knows_lifted`: the values of the tokens that biases may raise are sent.
+void want_race(LeanWant& want, const Plan& plan, const SamplingParams& params, bool knows_lifted) {
     const bool nucleus = plan.asked == Step::top_p || plan.asked == Step::xtc;
     const bool spread = asks_for_spread(plan);
     const bool tempered = plan.asked == Step::temperature;
     want.by_maximum = nucleus || tempered ? kOfNucleus : spread ? kBySpread : kGreedy;
     want.by_race = kOfRace;
-    if (!want.flags.has(Want::draw) && !tempered && !may_raise(plan, params)) {
+    if (!want.flags.has(Want::draw) && !tempered && !penalties_raise(params) && knows_lifted) {
         want.flags.add(Want::racers);
         want.by_race = kOpened;
     }
@@ -213,7 +215,7 @@ void want_race(LeanWant& want, const Plan& plan, const SamplingParams& params) {
     if (plan.asked == Step::top_p && plan.temperature > 1.0F) want.flags.add(Want::block_weights);
 }
 
-void want_blocks(LeanWant& want, const Plan& plan, const SamplingParams& params) {
+void want_blocks(LeanWant& want, const Plan& plan, const SamplingParams& params, bool knows_lifted) {
     if (plan.cut.behind_sigma) want.flags.add(Want::spread);
     if (plan.path == DecisionPath::mirostat) {
         want.by_maximum = kOfMirostat;
@@ -222,7 +224,7 @@ void want_blocks(LeanWant& want, const Plan& plan, const SamplingParams& params)
     } else if (plan.path == DecisionPath::head) {
         want.by_maximum = kGreedy;
     } else {
-        want_race(want, plan, params);
+        want_race(want, plan, params, knows_lifted);
     }
 }
 
@@ -237,7 +239,7 @@ void want_ranked(LeanWant& want, const SamplingParams& params) {
 }  // namespace
 
 LeanWant want_of(const Plan& plan, const SamplingParams& params, const BlockRoom& room) {
-    const std::uint32_t left = room.all - room.named.value_or(0);
+    const std::uint32_t left = room.all - blocks_for_named(room.named.value_or(0));
     LeanWant want;
     want.key = plan.key;
     want.temperature = plan.temperature;
@@ -250,7 +252,7 @@ LeanWant want_of(const Plan& plan, const SamplingParams& params, const BlockRoom
         return want;
     }
     if (plan.draws_plainly) want.flags.add(Want::draw);
-    if (plan.path != DecisionPath::listed) want_blocks(want, plan, params);
+    if (plan.path != DecisionPath::listed) want_blocks(want, plan, params, room.named.has_value());
     // Together they would not leave room for blocks.
     if (want.named > 0) want.flags.remove(Want::block_weights);
     const bool lists = lists_entries(plan, params);
@@ -261,8 +263,14 @@ LeanWant want_of(const Plan& plan, const SamplingParams& params, const BlockRoom
         want_ranked(want, params);
     }
     const bool ranks = ranked_logprobs(params) > 0;
-    if (want.temperature > 0.0F && !ranks) want.reach = reach_of(plan, params);
-    if (!want.flags.has(Want::racers) && !lists) share_room(want, left);
+    // A search looks a little further down than the value that just passes.
+    constexpr float kRounding = 0.01F;
+    if (want.temperature > 0.0F && !ranks) want.reach = reach_of(plan, params) + kRounding;
+    if (lists) {
+        want.by_race = std::min(want.by_race, left - left / 4);
+    } else if (!want.flags.has(Want::racers)) {
+        share_room(want, left);
+    }
     return want;
 }
 

@@ -11,18 +11,18 @@
 
 namespace croupier::request {
 
-// How many blocks a column has room for, and how many of them the request names; nothing: more than it may.
+// How many blocks a column has room for, and how many ids the request names; nothing: more than it may.
 struct BlockRoom {
     std::uint32_t all;
     std::optional<std::uint16_t> named = 0;
 };
 
-// How many of a column's blocks a request may name: those that hold the ids that it allows alone, or those
-// that it lifts.
+// How many ids a request may name: those that it allows alone, or those with a bias.
 constexpr std::uint32_t most_named(const Rules& rules, std::uint32_t room) {
-    // The least that other blocks are left with: those that ranks share, and those of the best tokens.
-    constexpr std::uint32_t kLeft = 8;
-    return rules.lists ? room - kLeft : room / 3;
+    // The least that blocks are left with: those that ranks share, and those of the best tokens.
+    constexpr std::uint32_t kLeft = 16;
+    constexpr std::uint32_t kOfBlock = 64;
+    return (rules.lists ? room - kLeft : room / 3) * kOfBlock;
 }
 
 // Which mask the column has is for the caller to add.

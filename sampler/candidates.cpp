@@ -254,20 +254,20 @@ bool CandidateSearch::few_reach(float floor, std::uint32_t wanted) const {
            count_at_least(workspace_.block_max.first(row_.blocks), floor) <= wanted + wanted / 2;
 }
 
-// In a partial row the search begins with the blocks that are there: they are often enough, and if they are
+// What is listed is gathered first, and whole: whoever asks for blocks knows of it then. In a partial row
+// without a list the search begins with the blocks that are there: they are often enough, and if they are
 // no more than wanted, they tell where to stop. A min-p's floor is known if the largest entry stays where it
 // stood.
 float CandidateSearch::first_floor(const Pruning& pruning, std::uint32_t wanted) const {
+    if (row_.lean != nullptr && row_.lean->has_list()) return row_.lean->listed_from();
     const std::span<const float> block_max = workspace_.block_max.first(row_.blocks);
     if (wanted == 1) return floor_for_blocks(block_max, wanted);
     if (pruning.min_p > 0.0) {
         const auto most = static_cast<double>(largest_entry(row_, request_.mask, block_max));
         const float likely = float_below(min_p_floor(pruning.min_p, pruning.scale, most));
-        const bool is_listed = row_.lean != nullptr && row_.lean->lists_from(likely);
-        if (is_listed || few_reach(likely, wanted)) return likely;
+        if (few_reach(likely, wanted)) return likely;
     }
     const float there_from = row_.lean != nullptr ? row_.lean->there_from() : kNoFloor;
-    if (row_.lean != nullptr && row_.lean->lists_from(there_from)) return there_from;
     if (wanted > kFewBlocks && few_reach(there_from, wanted)) return there_from;
     return std::max(there_from, floor_for_blocks(block_max, wanted));
 }

@@ -57,7 +57,9 @@ class ChangedWeights {
     };
     Unread may_be_unread(bool reads_all) const;
     void weigh();
-    bool is_absent(std::uint32_t token) const { return !row_.row.is_there(token / kBlock); }
+    bool is_absent(std::uint32_t token) const {
+        return !row_.row.is_there(token / kBlock) && !row_.row.lean->is_named(token);
+    }
     // None of its block weighs anything, and it cannot be asked for; or the mask hides it.
     bool has_nothing(std::uint32_t token) const {
         return adjust_.masked(token) || static_cast<double>(row_.block_max[token / kBlock]) == kNothing;

@@ -14,6 +14,7 @@
 #include "sampler/chain.h"
 #include "sampler/hash_race.h"
 #include "sampler/lean_draw.h"
+#include "sampler/lean_row.h"
 #include "sampler/params.h"
 #include "sampler/plan.h"
 #include "sampler/race.h"
@@ -41,7 +42,9 @@ class Decider {
                 race_as_it_stands(view, plan, request), workspace),
           hash_race_(row_, adjust_, all_adjustments(params), params, request, workspace),
           search_(row_, adjust_, request, workspace),
-          chain_(params, request, adjust_, workspace) {}
+          chain_(params, request, adjust_, workspace) {
+        if (row_.lean != nullptr) take_named(view, request, *row_.lean);
+    }
 
     proto::DecisionError scan();
     proto::DecisionError choose();

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -43,8 +44,11 @@ struct LeanBlocks {
     std::size_t weighed = 0;
     double weighed_at = 0.0;  // 0: it is not known
     bool knows_weights = false;
-    std::span<const Slice> slices;  // the view's
-    bool has_values = false;        // of single tokens: racers, or the best entries
+    std::span<const Slice> slices;   // the view's
+    bool has_values = false;         // of single tokens: racers, the best entries, those that are named
+    std::span<std::uint64_t> named;  // a bit a token: its logit is in `named_logits`; all zero if none has
+    std::span<float> named_logits;
+    bool has_named = false;
     // All entries of the row above it are listed, as the maxima are of them; +inf: none is.
     float listed_above = std::numeric_limits<float>::infinity();
     std::uint32_t asked = 0;         // how many are missing
@@ -68,10 +72,14 @@ struct LeanBlocks {
     // False: not at that scale.
     bool know_weights(double scale);
 
-    // Of a token whose block is absent, if it is among the race's best or the best entries.
+    bool is_named(std::uint32_t token) const {
+        return has_named && (named[token / 64] >> (token % 64) & 1U) != 0;
+    }
+    // Of a token whose block is absent, if it was sent by itself.
     std::optional<float> logit_sent(std::uint32_t token) const;
     bool has_list() const { return listed_above < std::numeric_limits<float>::infinity(); }
-    // Whether every entry from the floor on is listed.
+    // The least value from which on every entry is listed, and whether it is from this one on.
+    float listed_from() const { return value_after(listed_above); }
     bool lists_from(float floor) const { return floor > listed_above; }
     // Calls visit(token, logit) for each of them, in no order; at most `room` times.
     template <class Visit>
@@ -89,9 +97,14 @@ struct LeanBlocks {
     }
 
     // The least value from which on every entry is there; -inf: all are.
-    float there_from() const;
+    float there_from() const { return value_after(std::min(largest_absent(), listed_above)); }
 
   private:
+    static float value_after(float value) {
+        constexpr float kInfinity = std::numeric_limits<float>::infinity();
+        return value == -kInfinity ? value : std::nextafter(value, kInfinity);
+    }
+    float largest_absent() const;
     const std::byte* ask_for(std::uint32_t block);
 };
 

@@ -20,6 +20,12 @@ namespace {
 constexpr double kNothing = -std::numeric_limits<double>::infinity();
 constexpr float kNothingBelow = -std::numeric_limits<float>::infinity();
 
+// The i-th of some elements.
+float value_at(proto::Dtype dtype, const void* elements, std::uint32_t i) {
+    if (dtype == proto::Dtype::fp32) return static_cast<const float*>(elements)[i];
+    return value_of_code(dtype, static_cast<const std::uint16_t*>(elements)[i]);
+}
+
 std::uint32_t block_after(std::uint32_t id) {
     return (id + kBlock - 1) / kBlock;
 }
@@ -78,6 +84,8 @@ class LeanLayer {
         lean_.listed_above = kNothingBelow;
         lean_.has_values = false;
         for (const Slice& each : view_.slices) note_single_tokens(*each.lean);
+        if (lean_.has_named) std::fill(lean_.named.begin(), lean_.named.end(), 0);
+        lean_.has_named = false;
     }
 
     // A rank that holds nothing has nothing to list.
@@ -286,7 +294,7 @@ void LeanBlocks::forget_told() {
     masked = masked_in_part = false;
     spread.reset();
     weighed_at = 0.0;
-    has_values = false;
+    has_values = has_named = false;
     listed_above = std::numeric_limits<float>::infinity();
     slices = {};
 }
@@ -294,13 +302,14 @@ void LeanBlocks::forget_told() {
 std::optional<float> LeanBlocks::logit_sent(std::uint32_t token) const {
     for (const Slice& slice : slices) {
         if (token - slice.first_id >= slice.entries) continue;
+        if (is_named(token)) return named_logits[token];
         if (slice.lean->racers) {
             for (const proto::Racer& each : slice.lean->racers->all()) {
                 if (each.token == token) return each.logit;
             }
         }
         for (const proto::BestEntry& each : slice.lean->best_entries) {
-            if (each.token == token) return each.logit;
+            if (each.token == token && each.logit <= std::numeric_limits<float>::max()) return each.logit;
         }
     }
     return std::nullopt;
@@ -314,10 +323,8 @@ std::span<const proto::Racer> LeanBlocks::racers_at(double scale) const {
     return first.racers->all();
 }
 
-float LeanBlocks::there_from() const {
-    constexpr float kInfinity = std::numeric_limits<float>::infinity();
-    const float most = std::min(largest_without(block_max, there), listed_above);
-    return most == -kInfinity ? most : std::nextafter(most, kInfinity);
+float LeanBlocks::largest_absent() const {
+    return largest_without(block_max, there);
 }
 
 LeanColumn lean_column_of(const proto::LeanHead& head, const std::byte* part, const proto::LeanLayout& layout,
@@ -341,10 +348,21 @@ LeanColumn lean_column_of(const proto::LeanHead& head, const std::byte* part, co
         // A copy, as the head is.
         lean.spread = reinterpret_cast<const proto::LeanSpread*>(part + layout.spread(column))->of;
     }
+    std::size_t before = head.sent * layout.block_bytes;
+    if (head.flags.has(proto::Sent::named_values) && before < layout.elements_stride) {
+        const std::byte* values = part + layout.named_values(column, head.sent);
+        const auto told = *reinterpret_cast<const proto::NamedValues*>(values);
+        const std::size_t end = before + layout.bytes_of_named(told.count);
+        if (end > layout.elements_stride) return lean;  // nobody's
+        lean.named_values = values + sizeof(told);
+        lean.named = told.count;
+        lean.named_word = told.word;
+        before = end;
+    }
     if (head.flags.has(proto::Sent::best_entries)) {
-        const std::byte* list = part + layout.best_entries(column, head.sent);
+        const std::byte* list = part + layout.best_entries(column, before);
         const auto told = *reinterpret_cast<const proto::BestEntries*>(list);
-        const std::size_t room = layout.room_for_entries(head.sent, 0);
+        const std::size_t room = layout.room_for_entries(before, 0);
         const auto* entries = reinterpret_cast<const proto::BestEntry*>(list + sizeof(told));
         lean.best_entries = {entries, std::min<std::size_t>(told.count, room)};
         // Where there are more than have room, or it is no number, it says nothing.
@@ -358,6 +376,28 @@ LeanColumn lean_column_of(const proto::LeanHead& head, const std::byte* part, co
         lean.racers = *reinterpret_cast<const proto::Racers*>(racers);
     }
     return lean;
+}
+
+void take_named(const RowView& view, const Request& request, LeanBlocks& lean) noexcept {
+    const auto is_sent = [](const Slice& each) { return each.lean->named_values != nullptr; };
+    if (std::none_of(view.slices.begin(), view.slices.end(), is_sent)) return;
+    const bool allows = !request.allowed_ids.empty();
+    const auto count = static_cast<std::uint32_t>(allows ? request.allowed_ids.size() : request.bias.size());
+    const auto id_at = [&](std::uint32_t i) {
+        return static_cast<std::uint32_t>(allows ? request.allowed_ids[i] : request.bias[i].token);
+    };
+    const std::uint32_t word = proto::word_of_ids(count, id_at);
+    each_slice(view, [&](const SliceColumn& slice, const Slice& of) {
+        const LeanColumn& sent = *of.lean;
+        if (sent.named_values == nullptr || sent.named != count || sent.named_word != word) return;
+        for (std::uint32_t i = 0; i < count; ++i) {
+            const std::uint32_t token = id_at(i);
+            if (token < slice.first_id() || token >= slice.end()) continue;
+            lean.named[token / 64] |= std::uint64_t{1} << (token % 64);
+            lean.named_logits[token] = value_at(view.dtype, sent.named_values, i);
+            lean.has_named = lean.has_values = true;
+        }
+    });
 }
 
 BlockedRow lay_lean(const RowView& view, Workspace& workspace) noexcept {

@@ -6,6 +6,7 @@
 
 #include "proto/lean_part.h"
 #include "sampler/blocked_row.h"
+#include "sampler/request.h"
 #include "sampler/row_view.h"
 #include "sampler/workspace.h"
 
@@ -20,6 +21,10 @@ inline bool is_lean(const RowView& view) {
 // process's: `head` is the caller's copy. Blocks that were asked for are the caller's to add.
 LeanColumn lean_column_of(const proto::LeanHead& head, const std::byte* part, const proto::LeanLayout& layout,
                           std::uint32_t blocks, std::uint32_t column) noexcept;
+
+// Notes what the writers sent of the ids that the request names, if they read the same list: they do so on
+// their own, perhaps while it was another request's.
+void take_named(const RowView& view, const Request& request, LeanBlocks& lean) noexcept;
 
 // lay_in_blocks() for a lean view. The workspace then knows what the row weighs, as far as the writers say.
 BlockedRow lay_lean(const RowView& view, Workspace& workspace) noexcept;

@@ -10,10 +10,9 @@ namespace croupier::sampler {
 
 using proto::race::constants::kLeastScore;
 
-// Whether no other token can overtake the racers that stand best.
+// Whether no other token can overtake the racers that stand best, but those that biases raise.
 bool Race::foresees() const {
-    return standing_ && standing_->temperature == temperature_ && adjust_.lowers_only(on_) &&
-           !adjust_.has_raising_bias();
+    return standing_ && standing_->temperature == temperature_ && adjust_.lowers_only(on_);
 }
 
 std::optional<float> Race::logit_of(const proto::Racer& racer) const {

@@ -57,6 +57,10 @@ class Race {
             const bool leads = score > standing.rival || (stands && &each == standing.best);
             if (leads) offer({value, each.token}, score, eligible);
         }
+        for (const Candidate& each : lifted()) {
+            const float score = score_of(each.token, each.value);
+            if (found_ || score > standing.rival) offer(each, score, eligible);
+        }
         return found_ ? std::optional(best_) : std::nullopt;
     }
 

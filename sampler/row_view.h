@@ -55,6 +55,11 @@ struct LeanColumn {
     // another process.
     std::span<const proto::BestEntry> best_entries;
     float best_above = std::numeric_limits<float>::infinity();
+    // A code for each id that the request names, of those that are the rank's, and what tells which ids these
+    // are (proto::NamedValues); null: none.
+    const void* named_values = nullptr;
+    std::uint32_t named = 0;
+    std::uint32_t named_word = 0;
     // With a draw: its race's best, believed likewise. What stands before them is summed at `scale`, as the
     // rank's weight is.
     std::optional<proto::Racers> racers;

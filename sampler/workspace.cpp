@@ -50,6 +50,8 @@ std::size_t deal_all(Workspace& workspace, std::byte* memory) {
     carver.deal(workspace.lean.nothing, kBlock * sizeof(float));
     carver.deal(workspace.lean.least_weight, blocks);
     carver.deal(workspace.lean.weighed_slices, kMaxSlices);
+    carver.deal(workspace.lean.named, bitmap);
+    carver.deal(workspace.lean.named_logits, vocab);
     carver.deal(workspace.block_max, blocks);
     carver.deal(workspace.ln_first_arrivals, blocks);
     carver.deal(workspace.race_bounds, blocks);

@@ -15,6 +15,9 @@
 namespace croupier::bench {
 namespace {
 
+// Words for the longest list that a column names.
+constexpr std::size_t kMostNamed = 8192;
+
 constexpr std::uint32_t kRoom = 8;  // tokens after the history
 constexpr std::uint32_t kMostHistory = 1U << 20U;
 constexpr std::uint32_t kFewIds = 200;
@@ -92,8 +95,8 @@ BenchSequence::BenchSequence(std::uint32_t vocab, std::uint32_t max_history)
     : vocab_(vocab),
       max_length_(max_history + kRoom),
       state_(std::make_unique<sampler::SequenceState>(vocab, max_length_)),
-      named_(0, proto::blocks_of(vocab)),
-      names_(proto::kUsualLeanBlocks) {}
+      lists_(kMostNamed),
+      names_(lists_, 1) {}
 
 void BenchSequence::begin(const CaseRequest& what, std::span<const std::int32_t> history) {
     what_ = &what;
@@ -127,16 +130,11 @@ void BenchSequence::prepare(std::uint32_t draw) {
     sampler::make_first_arrivals(race_, ln_first_arrivals_);
 }
 
-request::BlockRoom BenchSequence::room_for(const request::Rules& rules) {
-    for (const std::int32_t token : what_->allowed) named_.add(token);
-    for (const proto::TokenBias& each : what_->bias) named_.add(each.token);
-    constexpr std::uint32_t kRoomOfBlocks = proto::kUsualLeanBlocks;
-    return {kRoomOfBlocks, named_.take(std::span(names_).first(request::most_named(rules, kRoomOfBlocks)))};
-}
-
 gpu_writer::LeanWant BenchSequence::want(std::uint32_t draw) {
     const request::Plan plan = sampler::plan_of(what_->params, request(draw), {proto::Dtype::bf16, vocab_});
-    request::LeanWant want = request::want_of(plan, what_->params, room_for(plan.rules));
+    names_.begin();
+    request::LeanWant want =
+        names_.want_of(0, plan, what_->params, {0, 0, what_->allowed, what_->bias}, proto::kUsualLeanBlocks);
     if (!what_->mask.empty() && !want.flags.has(request::Want::whole)) want.mask_row = 1;
     return want;
 }

@@ -8,9 +8,8 @@
 
 #include "bench/decide/bench_cases.h"
 #include "gpu_writer/lean_wants.h"
-#include "gpu_writer/named_blocks.h"
+#include "gpu_writer/named_ids.h"
 #include "measurement/laid_rows.h"
-#include "request/wants.h"
 #include "sampler/decide.h"
 
 namespace croupier::bench {
@@ -47,8 +46,8 @@ class BenchSequence {
     gpu_writer::LeanWant want(std::uint32_t draw);
     // The request in the first column of a step.
     gpu_writer::StepMasks masks() const { return {what_->mask.data(), what_->mask.size()}; }
-    // The blocks of the last want.
-    gpu_writer::StepNames names() const { return {names_.data(), static_cast<std::uint32_t>(names_.size())}; }
+    // The ids of the last want.
+    gpu_writer::StepNames names() const { return names_.names(); }
     // `draw` is the number of the decision, which determines its randoms. The workspace holds the rest of the
     // answer.
     proto::Decision decide(const sampler::RowView& row, std::uint32_t draw, sampler::Workspace& workspace);
@@ -57,7 +56,6 @@ class BenchSequence {
 
   private:
     sampler::Request request(std::uint32_t draw) const;
-    request::BlockRoom room_for(const request::Rules& rules);
     std::span<const std::int32_t> prompt() const { return history_.first(history_.size() / 2); }
     std::span<const std::int32_t> output() const { return history_.subspan(history_.size() / 2); }
 
@@ -69,8 +67,8 @@ class BenchSequence {
     proto::Feedback feedback_;
     proto::race::Key race_;
     std::vector<float> ln_first_arrivals_;
-    gpu_writer::NamedBlocks named_;
-    std::vector<std::uint16_t> names_;
+    std::vector<std::uint32_t> lists_;
+    gpu_writer::NamedIds names_;
 };
 
 }  // namespace croupier::bench

@@ -180,6 +180,7 @@ def compare(folder: Path) -> dict[str, Any]:
 def wanted_kinds(arguments: argparse.Namespace) -> list[str]:
     known = [
         *kinds.kinds(),
+        *kinds.long_kinds(),
         *kinds.MIXED,
         *kinds.grammar_kinds(),
         *kinds.training_kinds(),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 from typing import Any
@@ -69,9 +70,29 @@ def training_kinds() -> dict[str, dict[str, Any]]:
     return {"logprob": {"temperature": 0.8, "logprobs": 1}}
 
 
+def long_kinds() -> dict[str, dict[str, Any]]:
+    """What needs hundreds of a row's tokens, or changes hundreds."""
+    return {
+        "topk200": {"temperature": 1.0, "top_k": 200},
+        "topk500": {"temperature": 1.0, "top_k": 500},
+        "allowed1000": {"temperature": 1.0, "allowed_token_ids": list(range(1000, 151_000, 150))},
+        "biases300": {
+            "temperature": 1.0,
+            "seed": 7,
+            "logit_bias": {1000 + 500 * place: 2.0 if place % 2 == 0 else -2.0 for place in range(300)},
+        },
+        "min_p": {"temperature": 1.2, "min_p": 0.05},
+        "repetition": {"temperature": 0.0, "repetition_penalty": 1.1},
+        "min_tokens": {"temperature": 0.7, "top_p": 0.9, "min_tokens": 50, "stop_token_ids": [5, 6, 7, 8, 9]},
+    }
+
+
 def own_kinds() -> dict[str, dict[str, Any]]:
     """What vLLM's sampler has not."""
     return {
+        "typical": {"temperature": 1.0, "extra_args": {"typical_p": 0.9}},
+        "mirostat2": {"temperature": 1.0, "extra_args": {"mirostat": 2}},
+        "dynatemp_min_p": {"temperature": 1.0, "min_p": 0.02, "extra_args": {"dynatemp_range": 0.5}},
         "dry_xtc": {
             "temperature": 0.8,
             "seed": 7,
@@ -81,7 +102,7 @@ def own_kinds() -> dict[str, dict[str, Any]]:
     }
 
 
-MIXED = ("mixed", "mixed_grammar")
+MIXED = ("mixed", "mixed_grammar", "nine")
 NEED_TOKENIZER = ("mixed_grammar", *grammar_kinds())
 
 
@@ -106,9 +127,12 @@ def mixed_batch(count: int, grammar: bool) -> list[dict[str, Any]]:
 
 
 def batch_of(kind: str, count: int) -> list[dict[str, Any]]:
+    if kind == "nine":
+        each = itertools.cycle([*kinds().values(), *long_kinds().values()])
+        return list(itertools.islice(each, count))
     if kind in MIXED:
         return mixed_batch(count, kind == "mixed_grammar")
-    return [{**kinds(), **grammar_kinds(), **training_kinds(), **own_kinds()}[kind]] * count
+    return [{**kinds(), **long_kinds(), **grammar_kinds(), **training_kinds(), **own_kinds()}[kind]] * count
 
 
 def mixtures() -> list[dict[str, Any]]:

@@ -61,6 +61,7 @@ std::span<const sampler::Slice> LeanRows::copy(const shm::Segment& segment, cons
                 keep(lean.block_weights, proto::block_weights_bytes(blocks_[rank])));
         }
         lean.elements = keep(lean.elements, lean.sent * layout.block_bytes);
+        lean.named_values = nullptr;  // another request's
         lean.best_entries = {reinterpret_cast<const proto::BestEntry*>(
                                  keep(lean.best_entries.data(), lean.best_entries.size_bytes())),
                              lean.best_entries.size()};

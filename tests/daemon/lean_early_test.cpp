@@ -64,14 +64,12 @@ class Sender {
         const shm::Segment& segment = writer_.segment();
         const std::uint32_t slot = segment.slot_of(step);
         std::vector<gpu_writer::LeanWant> wants(kColumns);
-        std::vector<std::uint16_t> names(std::size_t{kColumns} * segment.geometry().lean_blocks);
-        const proto::RankShard& shard = segment.geometry().shards[writer_.rank()];
-        gpu_writer::NamedBlocks named(shard.first_block(), shard.blocks());
-        gpu_writer::read_wants(segment, segment.schedule_columns(slot).part(0, kColumns), named, wants,
-                               names);
+        std::vector<std::uint32_t> lists(gpu_writer::NamedIds::room_for(segment.geometry()));
+        gpu_writer::NamedIds names(lists, kColumns);
+        gpu_writer::read_wants(segment, segment.schedule_columns(slot).part(0, kColumns), names, wants);
         lay_rows(step);
         auto shape = gpu_writer::lean_shape(segment.geometry(), writer_.rank(), kColumns);
-        shape.names = {names.data(), segment.geometry().lean_blocks};
+        shape.names = names.names();
         for (std::uint32_t place = 0; place < kOrder.begin_of(parts); ++place) {
             const std::uint32_t column = kOrder.column_at(place);
             gpu_writer::lay_lean_column(

@@ -88,7 +88,7 @@ GpuLeanStep::GpuLeanStep(const LeanCase& of)
       logits_(on_gpu<std::byte>(of.rows.bytes.data(), of.rows.bytes.size())),
       wants_(of.wants.size() * sizeof(gpu_writer::LeanWant), 0),
       masks_(on_gpu<std::uint32_t>(of.masks.data(), of.masks.size())),
-      names_(on_gpu<std::uint16_t>(of.names.data(), of.names.size())),
+      names_(on_gpu<std::uint32_t>(of.names.data(), of.names.size())),
       words_((kFirstAnswer + of.wants.size()) * 8, 0),
       columns_(of.columns()) {
     const gpu_writer::LeanShape shape = gpu_writer::lean_shape(of.geometry, of.rank, columns_);

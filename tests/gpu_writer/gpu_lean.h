@@ -59,7 +59,7 @@ class GpuLeanStep {
     gpu_writer::DeviceMemory<std::byte> spread_scratch_;
     MappedBytes wants_;
     gpu_writer::DeviceMemory<std::uint32_t> masks_;
-    gpu_writer::DeviceMemory<std::uint16_t> names_;
+    gpu_writer::DeviceMemory<std::uint32_t> names_;
     MappedBytes words_;  // ready, finished, stamps, and one for each column that asks
     gpu_writer::LeanRows rows_;
     gpu_writer::LeanTarget target_;

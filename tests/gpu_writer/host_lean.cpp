@@ -26,7 +26,7 @@ class HostLean final : public LeanSide {
     static gpu_writer::LeanShape shape(const LeanCase& of) {
         gpu_writer::LeanShape shape = gpu_writer::lean_shape(of.geometry, of.rank, of.columns());
         shape.masks = {of.masks.data(), of.mask_words()};
-        shape.names = of.names_at(of.names.data());
+        shape.names = {of.names.data()};
         return shape;
     }
     static const void* row(const LeanCase& of, std::uint32_t column) {

@@ -164,20 +164,26 @@ void add_masks(LeanCase& of, Random& random) {
     }
 }
 
-// A few each, for what stands behind the blocks takes some of their room.
+// Ids of this rank or another, some of them none at all.
 void add_names(LeanCase& of, Random& random) {
-    constexpr std::uint32_t kMostNamed = 8;
-    const std::uint32_t room = of.geometry.lean_blocks;
-    of.names.assign(std::size_t{of.columns()} * room, 0xFFFF);
-    std::vector<std::uint16_t> blocks(of.blocks());
-    std::iota(blocks.begin(), blocks.end(), std::uint16_t{0});
-    for (std::uint32_t column = 0; column < of.columns(); ++column) {
+    using gpu_writer::StepNames;
+    constexpr std::uint32_t kFew = 20;
+    constexpr std::uint32_t kMany = 300;
+    of.names.clear();
+    for (gpu_writer::LeanWant& want : of.wants) {
         if (random() % 2 == 0) continue;
-        const std::uint32_t named = std::min(of.blocks(), below(random, kMostNamed + 1));
-        std::sample(blocks.begin(), blocks.end(), of.names.begin() + std::ptrdiff_t{column} * room, named,
-                    random);
-        of.wants[column].named = static_cast<std::uint16_t>(named);
+        const std::uint32_t count = below(random, random() % 4 == 0 ? kMany : kFew);
+        want.named = static_cast<std::uint16_t>(count);
+        want.names_at = static_cast<std::uint32_t>(of.names.size());
+        of.names.resize(of.names.size() + StepNames::words_of(count), StepNames::kNoId);
+        std::uint32_t* const list = of.names.data() + want.names_at;
+        for (std::uint32_t i = 0; i < count; ++i)
+            list[StepNames::kHeadWords + i] = below(random, of.geometry.vocab + 5);
+        list[0] = count;
+        list[1] = proto::word_of_ids(count, [&](std::uint32_t i) { return list[StepNames::kHeadWords + i]; });
     }
+    // Where no column names any, there is a place all the same.
+    of.names.resize(of.names.size() + 1);
 }
 
 }  // namespace

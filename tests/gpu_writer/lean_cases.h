@@ -12,7 +12,7 @@ namespace croupier::testing {
 LeanCase random_case(std::mt19937_64& random);
 // One rank, as engines have them: aligned rows, tiles of a block. Every column has sums.
 LeanCase usual_case(std::uint32_t vocab, std::uint32_t columns, std::uint32_t lean_blocks);
-// As that, with grammar masks on half of the columns, and blocks that are named.
+// As that, with grammar masks on half of the columns, and ids that are named.
 LeanCase masked_case(std::uint32_t vocab, std::uint32_t columns, std::uint32_t lean_blocks);
 // One column whose blocks' largest entries are one code apart, so many of which are wanted.
 LeanCase stairs_case(std::uint32_t blocks, std::uint32_t wanted, proto::Dtype dtype);

@@ -67,7 +67,7 @@ void check_list(const LeanCase& of, const LaidColumn& found, const NaiveColumn& 
                 const gpu_writer::LeanWant& want) {
     if (!naive.lists) return;
     const std::size_t room =
-        proto::lean_layout_of(of.geometry, of.rank).room_for_entries(found.head.sent, naive.taken);
+        proto::lean_layout_of(of.geometry, of.rank).room_for_entries(found.before_list, naive.taken);
     REQUIRE(found.list.count <= room);
     REQUIRE(found.entries.size() == found.list.count);
     const auto in_order = [](std::vector<proto::BestEntry> entries) {
@@ -135,6 +135,8 @@ void check_column(const LeanCase& of, const Laid& laid, std::uint32_t column) {
     CHECK((!found.head.flags.has_any(kRacers) || (found.head.flags & kRacers) == kRacers));
     check_racers(found, naive, of.wants[column]);
     check_list(of, found, naive, of.wants[column]);
+    CHECK(found.named == naive.named);
+    if (naive.names) CHECK(found.names.word == of.names[of.wants[column].names_at + 1]);
     CHECK(found.head.scale == naive.head.scale);
     INFO("token " << found.head.draw.token << " for " << naive.head.draw.token);
     if (found.racers.count == 0) CHECK(is_same(found.head.draw, naive.head.draw));

@@ -11,9 +11,9 @@
 
 namespace croupier::testing {
 
-// Where the case's bytes lie, its masks, and the names of its blocks.
+// Where the case's bytes lie, its masks, and the ids that it names.
 inline gpu_writer::LeanRows rows_at(const std::byte* logits, const std::uint32_t* masks,
-                                    const std::uint16_t* names, const LeanCase& of,
+                                    const std::uint32_t* names, const LeanCase& of,
                                     const gpu_writer::LeanShape& shape) {
     const proto::Dtype dtype = of.geometry.dtype;
     return {logits + std::size_t{of.skipped} * proto::element_bytes(dtype),
@@ -24,7 +24,7 @@ inline gpu_writer::LeanRows rows_at(const std::byte* logits, const std::uint32_t
             shape.slice.blocks,
             shape.first_block,
             {masks, of.mask_words()},
-            of.names_at(names)};
+            {names}};
 }
 
 inline std::vector<std::uint32_t> whole_columns(const LeanCase& of) {

@@ -18,12 +18,11 @@ struct LeanCase {
     Rows rows;
     std::uint32_t skipped = 0;         // elements before the first row, which then is not aligned
     std::vector<std::uint32_t> masks;  // rows of mask_words(), over all ids
-    std::vector<std::uint16_t> names;  // of each column, the blocks that it names: see names_at()
+    std::vector<std::uint32_t> names;  // as gpu_writer::StepNames has them
 
     std::uint32_t columns() const { return static_cast<std::uint32_t>(wants.size()); }
     std::uint32_t mask_words() const { return (geometry.vocab + 511) / 512 * 16; }
     std::uint32_t blocks() const { return geometry.shards[rank].blocks(); }
-    gpu_writer::StepNames names_at(const std::uint16_t* place) const { return {place, geometry.lean_blocks}; }
 };
 
 struct Laid {

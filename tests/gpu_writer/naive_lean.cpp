@@ -151,9 +151,8 @@ std::vector<std::vector<std::uint32_t>> may_be_sent(const LeanCase& of, std::uin
     const std::size_t block_bytes = std::size_t{64} * proto::element_bytes(of.geometry.dtype);
     const std::size_t behind = (bytes_behind(of, want) + block_bytes - 1) / block_bytes;
     std::uint32_t room = of.geometry.lean_blocks - static_cast<std::uint32_t>(behind);
-    room -= std::min(room, static_cast<std::uint32_t>(always.size()) + want.named);
-    for (std::uint32_t i = 0; i < want.named; ++i)
-        always.insert(of.names[std::size_t{column} * of.geometry.lean_blocks + i]);
+    const std::uint32_t for_names = want.named == 0 ? 0 : 1 + (want.named + 63U) / 64;
+    room -= std::min(room, static_cast<std::uint32_t>(always.size()) + for_names);
     const std::uint32_t by_maximum = naive_lists_entries(want) ? 0 : std::min(room, want.by_maximum);
     const bool sends_racers = want.temperature > 0 && !naive_sends_racers(want);
     const std::uint32_t by_race = sends_racers ? std::min(room - by_maximum, want.by_race) : 0;
@@ -283,6 +282,19 @@ std::vector<proto::BestEntry> entries_best_first(const LeanCase& of,
     return entries;
 }
 
+// Whatever a mask hides; of what is not the rank's, -inf.
+std::vector<std::uint32_t> named_codes(const LeanCase& of, const gpu_writer::LeanWant& want,
+                                       const std::vector<std::uint32_t>& codes) {
+    const proto::RankShard& shard = of.geometry.shards[of.rank];
+    std::vector<std::uint32_t> named;
+    for (std::uint32_t i = 0; i < want.named; ++i) {
+        const std::uint32_t id = of.names[want.names_at + 4 + i];
+        const bool is_own = id >= shard.first_id && id < shard.first_id + of.geometry.real_ids(of.rank);
+        named.push_back(is_own ? codes[id - shard.first_block() * 64] : minus_infinity_of(of.geometry.dtype));
+    }
+    return named;
+}
+
 // Those that the column's mask hides as -inf, unless they are NaN or +inf.
 std::vector<std::uint32_t> allowed_codes(const LeanCase& of, const gpu_writer::LeanWant& want,
                                          const std::vector<std::uint32_t>& codes) {
@@ -335,8 +347,11 @@ NaiveColumn naive_column(const LeanCase& of, std::uint32_t column) {
     naive.lists = !naive.entries.empty();
     naive.choices = drawn ? std::vector<std::vector<std::uint32_t>>(1) : may_be_sent(of, column, maxima);
     if (naive.lists) naive.head.flags = proto::Sent::best_entries;
+    naive.names = want.named > 0 && !whole && !drawn;
+    if (naive.names) naive.named = named_codes(of, want, naive.codes);
     if (whole) naive.head.flags = proto::Sent::whole_row;
     if (drawn) naive.head.flags = proto::Sent::draw_alone;
+    if (naive.names) naive.head.flags.add(proto::Sent::named_values);
     if (want.mask_row != 0) naive.head.flags.add(proto::Sent::under_mask);
     const auto is_nothing = [](float most) { return most == -kInfinity; };
     if (!whole && std::all_of(maxima.begin(), maxima.end(), is_nothing))
@@ -380,10 +395,19 @@ LaidColumn laid_column(const LeanCase& of, const Laid& laid, std::uint32_t colum
         const std::size_t at = layout.racers(column, found.head.flags, of.blocks());
         std::memcpy(&found.racers, part + at, sizeof(found.racers));
     }
+    std::size_t before = sent * layout.block_bytes;
+    if (found.head.flags.has(proto::Sent::named_values)) {
+        const unsigned char* values = part + layout.named_values(column, sent);
+        std::memcpy(&found.names, values, sizeof(found.names));
+        before += layout.bytes_of_named(found.names.count);
+        if (before <= layout.elements_stride)
+            found.named = codes_of(of.geometry.dtype, values + sizeof(found.names), found.names.count);
+    }
+    found.before_list = before;
     if (found.head.flags.has(proto::Sent::best_entries)) {
-        const unsigned char* list = part + layout.best_entries(column, sent);
+        const unsigned char* list = part + layout.best_entries(column, before);
         std::memcpy(&found.list, list, sizeof(found.list));
-        found.entries.resize(std::min<std::size_t>(found.list.count, layout.room_for_entries(sent, 0)));
+        found.entries.resize(std::min<std::size_t>(found.list.count, layout.room_for_entries(before, 0)));
         std::memcpy(found.entries.data(), list + sizeof(found.list),
                     found.entries.size() * sizeof(proto::BestEntry));
     }

@@ -26,6 +26,8 @@ struct NaiveColumn {
     bool lists = false;
     std::vector<proto::BestEntry> entries;
     std::size_t taken = 0;                                    // bytes behind them
+    bool names = false;  // the values of ids are sent
+    std::vector<std::uint32_t> named;
     float told_above = std::numeric_limits<float>::lowest();  // as many as there are may score that
 };
 NaiveColumn naive_column(const LeanCase& of, std::uint32_t column);
@@ -41,6 +43,9 @@ struct LaidColumn {
     proto::Racers racers{};     // with its flag
     proto::BestEntries list{};  // likewise
     std::vector<proto::BestEntry> entries;
+    std::size_t before_list = 0;
+    proto::NamedValues names{};  // likewise
+    std::vector<std::uint32_t> named;
 };
 LaidColumn laid_column(const LeanCase& of, const Laid& laid, std::uint32_t column);
 

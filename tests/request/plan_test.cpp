@@ -56,9 +56,11 @@ class SentColumn {
           part_(shape_.layout.bytes),
           slice_memory_(std::size_t{geometry_.tiles(0)} * geometry_.tile *
                         proto::element_bytes(geometry_.dtype)),
-          names_(shape_.room),
+          lists_(gpu_writer::NamedIds::room_for(geometry_)),
+          names_(lists_, 1),
           placed_((geometry_.blocks() + 63) / 64) {
-        want_ = request::want_of(plan, of.params, {shape_.room, name_blocks(of, plan)});
+        want_ =
+            names_.want_of(0, plan, of.params, {0, 0, of.request.allowed_ids, of.request.bias}, shape_.room);
         const auto& mask = of.request.mask;
         if (!mask.empty() && plan.rules.lists) want_.flags.add(request::Want::whole);
         if (!mask.empty() && !want_.flags.has(request::Want::whole)) want_.mask_row = 1;
@@ -66,7 +68,7 @@ class SentColumn {
         mask_.assign((mask.size() + 15) / 16 * 16, 0);
         std::copy(mask.begin(), mask.end(), mask_.begin());
         shape_.masks = {mask_.data(), mask_.size()};
-        shape_.names = {names_.data(), static_cast<std::uint32_t>(names_.size())};
+        shape_.names = names_.names();
         const void* elements = row_.view().slices[0].elements;
         gpu_writer::lay_lean(shape_, {&want_, 1}, {&elements, 1}, {part_.data(), slice_memory_.data()});
         if (want_.flags.has(request::Want::whole)) placed_.assign(placed_.size(), ~std::uint64_t{0});
@@ -90,18 +92,6 @@ class SentColumn {
     }
 
   private:
-    std::optional<std::uint16_t> name_blocks(const RandomCase& of, const request::Plan& plan) {
-        gpu_writer::NamedBlocks named(0, geometry_.blocks());
-        if (plan.rules.lists) {
-            for (const std::int32_t token : of.request.allowed_ids) named.add(token);
-        } else {
-            for (const proto::TokenBias& each : of.request.bias) {
-                if (each.bias > 0.0F) named.add(each.token);
-            }
-        }
-        return named.take(std::span(names_).first(request::most_named(plan.rules, shape_.room)));
-    }
-
     void read_head() {
         const auto& layout = shape_.layout;
         const auto& head = *reinterpret_cast<const proto::LeanHead*>(part_.data() + layout.heads);
@@ -114,7 +104,8 @@ class SentColumn {
     gpu_writer::LeanShape shape_;
     std::vector<std::byte> part_;
     std::vector<std::byte> slice_memory_;
-    std::vector<std::uint16_t> names_;
+    std::vector<std::uint32_t> lists_;
+    gpu_writer::NamedIds names_;
     std::vector<std::uint32_t> mask_;
     std::vector<std::uint64_t> placed_;
     request::LeanWant want_;
@@ -194,8 +185,9 @@ TEST_CASE("what is sent by a plan is enough where it is said to be, and gives th
         decided_at_once += by_column.requests == 0 ? 1 : 0;
         if (!request::suffices(plan, random_case.params, column.want())) continue;
         // 16 bits leave blocks with the same maximum.
-        const bool by_maximum = plan.path == request::DecisionPath::head;
-        if (by_maximum && random_case.shape.dtype != proto::Dtype::fp32) continue;
+        const bool by_blocks =
+            plan.path == request::DecisionPath::head && !column.want().flags.has(request::Want::best_entries);
+        if (by_blocks && random_case.shape.dtype != proto::Dtype::fp32) continue;
         ++sufficient;
         REQUIRE(by_column.requests == 0);
     }

@@ -15,6 +15,7 @@ using request::test::want_in;
 namespace {
 
 constexpr float kAnything = std::numeric_limits<float>::infinity();
+constexpr float kRounding = 0.01F;
 
 proto::SamplingParams with_min_p() {
     proto::SamplingParams params;
@@ -27,11 +28,11 @@ proto::SamplingParams with_min_p() {
 
 TEST_CASE("a min-p alone tells how far below the largest entry blocks are sent") {
     const auto reach = static_cast<float>(0.5 * std::log(10.0));
-    CHECK(want_at(with_min_p(), 100).reach == Approx(reach));
-    CHECK(want_at(with_min_p(), 100'000).reach == Approx(reach));
+    CHECK(want_at(with_min_p(), 100).reach == Approx(reach + kRounding));
+    CHECK(want_at(with_min_p(), 100'000).reach == Approx(reach + kRounding));
     proto::SamplingParams params = with_min_p();
     params.min_p = 1.0;
-    CHECK(want_at(params, 100).reach == 0.0F);
+    CHECK(want_at(params, 100).reach == kRounding);
     params.min_p = 0.0;
     CHECK(want_at(params, 100).reach == kAnything);
 }
@@ -41,9 +42,9 @@ TEST_CASE("mild penalties widen a min-p's reach by the history that they count")
     params.repetition_penalty = 1.1;
     params.frequency_penalty = 0.1;
     const auto reach = static_cast<float>(0.5 * std::log(10.0));
-    CHECK(want_at(params, 300).reach == Approx(reach + 3.0F));
-    CHECK(want_at(params, 301).reach == Approx(reach + 6.0F));
-    CHECK(want_at(params, 1500).reach == Approx(reach + 6.0F));
+    CHECK(want_at(params, 300).reach == Approx(reach + 3.0F + kRounding));
+    CHECK(want_at(params, 301).reach == Approx(reach + 6.0F + kRounding));
+    CHECK(want_at(params, 1500).reach == Approx(reach + 6.0F + kRounding));
     CHECK(want_at(params, 1501).reach == kAnything);
 }
 
@@ -91,7 +92,8 @@ TEST_CASE("who races after penalties that lower has the best of its race beside 
     CHECK(draws([](auto& params) { params.repetition_penalty = 0.9; }) == request::Wants());
     CHECK(draws([](auto& params) { params.frequency_penalty = -0.1; }) == request::Wants());
     CHECK(draws([](auto& params) { params.presence_penalty = -0.1; }) == request::Wants());
-    CHECK(draws([](auto& params) { params.top_p = 0.9; }, {false, true}) == request::Wants());
+    // Of what biases may raise the values are sent.
+    CHECK(draws([](auto& params) { params.top_p = 0.9; }, {false, true}) == kBeside);
     // What stands whole is not ranked for a race.
     CHECK(draws([](auto& params) { params.top_p = 0.9; }, {true, false}) == request::Wants());
     CHECK(draws([](auto& params) { params.typical_p = params.top_p = 0.9; }) == request::Wants());
@@ -205,17 +207,46 @@ TEST_CASE("how many blocks go by their largest entry and how many by the race") 
     const auto raises = [](auto& params) { params.repetition_penalty = 0.9; };
     CHECK(shares(96, raises) == Shares{4, 72});
     CHECK(shares(96, [](auto& params) { params.dynatemp_range = 0.5; }) == Shares{32, 64});
-    CHECK(shares(96, [](auto& params) { params.top_k = 50; }) == Shares{57, 0});
-    CHECK(shares(96, [](auto& params) { params.min_p = 0.05; }) == Shares{64, 0});
-    CHECK(shares(96, [](auto& params) { params.temperature = 0.0, params.frequency_penalty = 0.1; }) ==
-          Shares{32, 0});
+    CHECK(shares(96, [](auto& params) { params.temperature = 0.0; }) == Shares{4, 0});
     // Of a small room the race has a part, too, where its blocks are sent.
     CHECK(shares(32, raises) == Shares{4, 28});
     CHECK(shares(32, [](auto& params) { params.dynatemp_range = 0.5; }) == Shares{24, 8});
     const auto lists = [](auto& params) {
         params.flags = 0, params.logprobs = 80, params.repetition_penalty = 0.9;
     };
-    CHECK(shares(96, lists) == Shares{84, 12});
+    CHECK(shares(96, lists) == Shares{256, 72});
+    CHECK(shares(32, lists) == Shares{256, 24});
+}
+
+TEST_CASE("what looks at the best entries one by one has a list of them") {
+    const auto listed = [](auto set, const request::Rules& rules = {}) {
+        proto::SamplingParams params;
+        params.flags = proto::kNoLogprob;
+        params.temperature = 0.6;
+        set(params);
+        const auto want = want_at(params, 100, rules);
+        return want.flags.has(Want::best_entries) ? want.by_maximum : 0;
+    };
+    CHECK(listed([](auto&) {}) == 0);
+    CHECK(listed([](auto& params) { params.top_k = 500; }) == 500);
+    CHECK(listed([](auto& params) { params.top_k = 768; }) == 768);
+    CHECK(listed([](auto& params) { params.top_k = 769; }) == 0);
+    CHECK(listed([](auto& params) { params.top_k = 50, params.repetition_penalty = 1.1; }) == 139);
+    CHECK(listed([](auto& params) { params.top_k = 50; }, {false, true}) == 139);
+    CHECK(listed([](auto& params) { params.min_p = 0.05; }) == 576);
+    CHECK(listed([](auto& params) { params.temperature = 0.0; }) == 0);
+    CHECK(listed([](auto& params) { params.temperature = 0.0, params.frequency_penalty = 0.1; }) == 65);
+    CHECK(listed([](auto& params) { params.mirostat = 1; }) == 100);
+    CHECK(listed([](auto& params) { params.mirostat = 2; }) == 576);
+    const auto with_support = [](auto& params) { params.top_p = 0.9, params.support = 5; };
+    CHECK(listed(with_support) == 576);
+    // What they weigh after penalties is told by blocks.
+    CHECK(listed([&](auto& params) { with_support(params), params.repetition_penalty = 1.1; }) == 0);
+    CHECK(listed([](auto& params) { params.mirostat = 2, params.repetition_penalty = 1.1; }) == 0);
+    const auto twenty = [](auto& params) { params.flags = 0, params.logprobs = 20; };
+    CHECK(listed(twenty) == 256);
+    CHECK(listed([&](auto& params) { twenty(params), params.temperature = 0.0; }) == 20);
+    CHECK(listed([&](auto& params) { twenty(params), params.top_p = 0.9; }) == 0);
 }
 
 TEST_CASE("a spread is summed at the temperature by which its filter weighs") {

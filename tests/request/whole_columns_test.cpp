@@ -15,6 +15,7 @@ using request::test::want_in;
 namespace {
 
 constexpr float kAnything = std::numeric_limits<float>::infinity();
+constexpr double kRounding = 0.01;
 
 bool is_whole(const request::LeanWant& of) {
     return of.flags.has(Want::whole);
@@ -86,9 +87,9 @@ TEST_CASE("a request's own order says what its first filter is") {
     CHECK(by_top_k.reach == kAnything);
     // A min-p before the temperature weighs at 1.
     const auto by_min_p = want({Step::min_p, Step::top_k, Step::temperature}, filters);
-    CHECK(by_min_p.reach == Approx(std::log(10.0)));
+    CHECK(by_min_p.reach == Approx(std::log(10.0) + kRounding));
     const auto cooled = want({Step::temperature, Step::min_p, Step::top_k}, filters);
-    CHECK(cooled.reach == Approx(0.5 * std::log(10.0)));
+    CHECK(cooled.reach == Approx(0.5 * std::log(10.0) + kRounding));
     CHECK(is_whole(want({Step::top_p, Step::top_k, Step::temperature}, filters)));
     // A filter that is not in the order filters nothing.
     const auto alone = want({Step::temperature, Step::top_p}, filters);
@@ -113,9 +114,9 @@ TEST_CASE("what is allowed alone or lifted is sent by its name") {
     };
     const auto nothing = [](auto&) {};
     const request::Rules lists{true, false};
-    const auto listed = want(lists, 40, nothing);
+    const auto listed = want(lists, 1000, nothing);
     CHECK(listed.flags == request::Wants());
-    CHECK(listed.named == 40);
+    CHECK(listed.named == 1000);
     CHECK(listed.by_maximum == 0);
     CHECK(listed.by_race == 0);
     // Another rank has all of them.
@@ -132,10 +133,13 @@ TEST_CASE("what is allowed alone or lifted is sent by its name") {
         params.logprob_mode = proto::LogprobMode::processed;
     })));
     const request::Rules lifts{false, true};
-    const auto lifted = want(lifts, 20, [](auto& params) { params.top_p = 0.9, params.temperature = 1.5; });
-    CHECK(lifted.named == 20);
-    CHECK(lifted.named + lifted.by_maximum + lifted.by_race <= 96);
+    const auto lifted = want(lifts, 300, [](auto& params) { params.top_p = 0.9, params.temperature = 1.5; });
+    CHECK(lifted.named == 300);
+    CHECK(lifted.flags.has(Want::racers));
     CHECK_FALSE(lifted.flags.has(Want::block_weights));
+    const auto raised =
+        want(lifts, 300, [](auto& params) { params.temperature = 0.7, params.repetition_penalty = 0.9; });
+    CHECK(raised.by_maximum + raised.by_race + request::blocks_for_named(300) <= 96);
     CHECK(want(lifts, std::nullopt, nothing).named == 0);
     CHECK_FALSE(is_whole(want(lifts, std::nullopt, nothing)));
 }
@@ -152,7 +156,7 @@ TEST_CASE("a top-n sigma before what cuts is told by the spread, where nothing c
     constexpr request::Wants kAsked = Want::whole | Want::spread;
     const auto by_min_p = want([](auto& params) { params.min_p = 0.1; });
     CHECK((by_min_p.flags & kAsked) == Want::spread);
-    CHECK(by_min_p.reach == Approx(0.5 * std::log(10.0)));
+    CHECK(by_min_p.reach == Approx(0.5 * std::log(10.0) + kRounding));
     const auto by_top_k = want([](auto& params) { params.top_k = 40, params.top_p = 0.9; });
     CHECK((by_top_k.flags & kAsked) == Want::spread);
     CHECK(by_top_k.by_maximum == 40);

@@ -102,6 +102,7 @@ SentParts parts_of(const LmCase& of, std::uint32_t best, double error) {
     parts.sums = true;
     parts.scale = 1.0 / of.params.temperature;
     parts.error = error;
+    if (best % 2 == 0) parts.ids = named_ids(of.request);
     return parts;
 }
 

@@ -42,6 +42,14 @@ bool is_masked(const SentParts& parts, std::size_t rank) {
 
 }  // namespace
 
+std::vector<std::uint32_t> named_ids(const Request& request) {
+    std::vector<std::uint32_t> ids;
+    for (const std::int32_t each : request.allowed_ids) ids.push_back(static_cast<std::uint32_t>(each));
+    if (!ids.empty()) return ids;
+    for (const proto::TokenBias& each : request.bias) ids.push_back(static_cast<std::uint32_t>(each.token));
+    return ids;
+}
+
 bool may_be_masked(const Request& request) {
     return !request.mask.empty() && request.allowed_ids.empty();
 }
@@ -105,6 +113,7 @@ std::unique_ptr<LeanRow::Rank> LeanRow::rank_of(const Slice& slice, const std::v
     if (parts.sums) give_sums(*rank, slice, logits, parts);
     if (parts.spread) give_spread(*rank, slice, logits, parts);
     if (parts.drawn_by) give_draw(*rank, slice, logits, parts);
+    if (!parts.ids.empty()) give_named(*rank, slice, parts);
     if (parts.listed > 0) give_list(*rank, slice, logits, parts);
     return rank;
 }
@@ -263,6 +272,22 @@ void LeanRow::give_draw(Rank& rank, const Slice& slice, const std::vector<float>
     if (all.size() > 1) draw.rival = all[1].score;
     rank.column.draw = draw;
     if (parts.racers > 0 && by.temperature > 0.0F) give_racers(rank, all, own, slice.first_id, parts);
+}
+
+// Of what is not the rank's, poison.
+void LeanRow::give_named(Rank& rank, const Slice& slice, const SentParts& parts) {
+    rank.named.resize((parts.ids.size() + kBlock) / kBlock * kBlock * bytes_);
+    poison(rank.named);
+    for (std::size_t i = 0; i < parts.ids.size(); ++i) {
+        const std::uint32_t id = parts.ids[i];
+        if (id < slice.first_id || id >= slice.first_id + slice.entries) continue;
+        const std::byte* from = truth(slice, id / kBlock - rank.first_block) + id % kBlock * bytes_;
+        std::memcpy(&rank.named[i * bytes_], from, bytes_);
+    }
+    rank.column.named_values = rank.named.data();
+    rank.column.named = static_cast<std::uint32_t>(parts.ids.size());
+    rank.column.named_word =
+        proto::word_of_ids(rank.column.named, [&](std::uint32_t i) { return parts.ids[i]; });
 }
 
 // In no order, among some that are none of the rank's entries or no numbers.

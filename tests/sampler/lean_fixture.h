@@ -29,6 +29,7 @@ struct SentParts {
     std::uint32_t best = 0;            // blocks of the row, by their largest entry
     std::uint32_t random = 0;          // blocks of each rank
     std::vector<std::uint32_t> named;  // blocks of the row
+    std::vector<std::uint32_t> ids;    // whose values are sent by themselves
     std::uint32_t listed = 0;          // of each rank's best entries, and those that are as good as the last
     bool all = false;
     bool sums = false;                // what the row weighs, at 1 and at `scale`
@@ -45,6 +46,8 @@ struct SentParts {
     std::span<const std::uint32_t> mask;
     bool masks_every_second = false;  // of the ranks, from the first on; the others know nothing of it
 };
+// Those that the request names.
+std::vector<std::uint32_t> named_ids(const Request& request);
 // Of requests whose columns writers may mask: those of lists have all of their row, or what they name.
 bool may_be_masked(const Request& request);
 
@@ -77,6 +80,7 @@ class LeanRow {
         std::vector<std::byte> sent_elements;
         std::vector<std::uint8_t> weights;
         std::vector<proto::BestEntry> listed;
+        std::vector<std::byte> named;
         LeanColumn column;
     };
 
@@ -96,6 +100,7 @@ class LeanRow {
                      const SentParts& parts) const;
     void give_block_weights(Rank& rank, const Slice& slice, const std::vector<float>& logits,
                             const SentParts& parts);
+    void give_named(Rank& rank, const Slice& slice, const SentParts& parts);
     void give_list(Rank& rank, const Slice& slice, const std::vector<float>& logits, const SentParts& parts);
     void give_draw(Rank& rank, const Slice& slice, const std::vector<float>& logits, const SentParts& parts);
     void give_racers(Rank& rank, std::span<const proto::Racer> all, std::span<const float> own,

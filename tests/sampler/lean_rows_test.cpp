@@ -39,6 +39,9 @@ SentParts random_parts(const RandomCase& of, std::mt19937_64& generator) {
     if (kind >= 2 && kind < 5) parts.best = one_of(std::array{1U, 4U, 32U}, generator);
     if (kind == 4 || kind == 5) parts.random = static_cast<std::uint32_t>(generator() % 6);
     parts.all = kind == 6;
+    if (generator() % 2 == 0) parts.ids = named_ids(of.request);
+    // As a writer sends them that has read another request's.
+    if (generator() % 8 == 0) parts.ids.assign(3, 0);
     if (generator() % 3 == 0) parts.listed = one_of(std::array{1U, 20U, 300U}, generator);
     parts.sums = generator() % 2 == 0;
     parts.scale = generator() % 4 == 0 ? 0.75 : scale_of(of);
@@ -72,7 +75,8 @@ void check_case(RandomCase& random_case, const SentParts& parts, Workspace& work
     const reference::Outcome whole = outcome_of(decision, workspace.answer());
     REQUIRE(workspace.answer().missing.empty());
     INFO(describe(random_case) << "; best " << parts.best << ", random " << parts.random << ", all "
-                               << parts.all << ", sums " << parts.sums);
+                               << parts.all << ", sums " << parts.sums << ", listed " << parts.listed
+                               << ", ids " << parts.ids.size() << ", racers " << parts.racers);
     const LeanDecision lean = decide_lean(row, random_case.request, workspace);
     const std::string fault = difference(lean.outcome, whole, Logprobs::within_error);
     if (!fault.empty()) FAIL(fault);
