@@ -218,6 +218,12 @@ class RankSearch {
     bool ended_ = false;
 };
 
+// Whether all entries within reach of the largest one are above the bar of a list: whoever looks no further
+// needs no race.
+constexpr bool lists_reach(const LeanWant& want, std::uint32_t top, std::uint32_t bar) {
+    return want.reach < std::numeric_limits<float>::infinity() && bar < least_rank(top, want.reach);
+}
+
 // Among entries, of which more than have room are above `bar`.
 constexpr RankSearch search_among(std::uint32_t wanted, std::uint32_t room, std::uint32_t top,
                                   std::uint32_t bar) {

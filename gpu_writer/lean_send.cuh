@@ -237,16 +237,18 @@ __device__ void send_and_draw(const RowReader<D>& reader, const LeanRows& rows, 
             before += target.layout.bytes_of_named(want.named);
         }
     }
+    bool needs_race = can_be && plan.racers;
     if (can_be && plan.lists) {
         if (threadIdx.x == 0) sending.listed = true;
-        list_entries<D>(
+        const std::uint32_t bar = list_entries<D>(
             rows, column, want, mask,
             reinterpret_cast<proto::BestEntries*>(target.part + target.layout.best_entries(column, before)),
             static_cast<std::uint32_t>(target.layout.room_for_entries(before, plan.taken)), &sending.room,
             &sending.listing);
+        needs_race = needs_race && !lists_reach(want, sending.room.tops[0], bar);
     }
     if constexpr (kFindsRacers) {
-        if (!can_be || !plan.racers) return;
+        if (!needs_race) return;
         find_racers<D>(rows, column, want, mask, &sending.room, &sending.racing);
         send_racers(target, column, rows.blocks, plan.weighs, sending.racing.racers);
     }

@@ -198,6 +198,11 @@ void share_room(LeanWant& want, std::uint32_t room) {
     want.by_race = std::min(want.by_race, room - want.by_maximum);
 }
 
+void want_racers(LeanWant& want) {
+    want.flags.add(Want::racers);
+    want.by_race = kOpened;
+}
+
 // The drawn token may stand anywhere: no filter tells by few of the best tokens.
 // `knows_lifted`: the values of the tokens that biases may raise are sent.
 void want_race(LeanWant& want, const Plan& plan, const SamplingParams& params, bool knows_lifted) {
@@ -206,10 +211,8 @@ void want_race(LeanWant& want, const Plan& plan, const SamplingParams& params, b
     const bool tempered = plan.asked == Step::temperature;
     want.by_maximum = nucleus || tempered ? kOfNucleus : spread ? kBySpread : kGreedy;
     want.by_race = kOfRace;
-    if (!want.flags.has(Want::draw) && !tempered && !penalties_raise(params) && knows_lifted) {
-        want.flags.add(Want::racers);
-        want.by_race = kOpened;
-    }
+    if (!want.flags.has(Want::draw) && !tempered && !penalties_raise(params) && knows_lifted)
+        want_racers(want);
     if (spread) want.flags.add(Want::spread);
     // Below, nuclei are narrow, and the room is better used for blocks.
     if (plan.asked == Step::top_p && plan.temperature > 1.0F) want.flags.add(Want::block_weights);
@@ -223,6 +226,9 @@ void want_blocks(LeanWant& want, const Plan& plan, const SamplingParams& params,
         want.by_maximum = kOfListedNucleus;
     } else if (plan.path == DecisionPath::head) {
         want.by_maximum = kGreedy;
+        // Of a flat row so many pass a min-p that it is asked of the race's winner.
+        const bool asks = plan.asked == Step::min_p && params.rng == proto::Rng::race;
+        if (asks && !penalties_raise(params) && knows_lifted) want_racers(want);
     } else {
         want_race(want, plan, params, knows_lifted);
     }

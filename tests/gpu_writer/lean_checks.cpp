@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <limits>
 #include <utility>
 #include <vector>
 
@@ -29,6 +30,14 @@ void check_racers(const LaidColumn& found, const NaiveColumn& naive, const gpu_w
         std::count_if(naive.racers.begin(), naive.racers.end(),
                       [&](const proto::Racer& each) { return each.score > naive.told_above; }));
     REQUIRE(racers.count <= proto::kMostRacers);
+    // Where all within reach is listed, none are told of.
+    const bool reaches = naive.lists && want.reach < std::numeric_limits<float>::infinity() &&
+                         found.list.above < naive.entries[0].logit - want.reach;
+    if (reaches) {
+        CHECK(racers.count == 0);
+        CHECK_FALSE(found.head.flags.has(proto::Sent::draw_beside));
+        return;
+    }
     CHECK(racers.count >= std::min<std::size_t>(due, proto::kMostRacers));
     CHECK((found.head.flags.has(proto::Sent::draw_beside)) == (racers.count > 0));
     if (racers.count == 0) return;

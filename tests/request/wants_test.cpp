@@ -84,7 +84,7 @@ TEST_CASE("who races after penalties that lower has the best of its race beside 
     CHECK(draws([](auto& params) { params.dry_multiplier = 0.8; }) == kBeside);
     CHECK(draws([](auto& params) { params.flags = 0; }) == kBeside);
     CHECK(draws([](auto& params) { params.top_k = 50; }) == request::Wants());
-    CHECK(draws([](auto& params) { params.min_p = 0.1; }) == request::Wants());
+    CHECK(draws([](auto& params) { params.min_p = 0.1; }) == kBeside);
     CHECK(draws([](auto& params) {
               params.temperature = 0.0;
               params.repetition_penalty = 1.1;
