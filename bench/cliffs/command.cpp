@@ -29,7 +29,7 @@ dearest request costs more than --most medians.
   the decisions with all of their tries, on 14 samplers, and the bytes at 55 GB/s. What a further try waits for its
   blocks is not in it. The requests are those that a lean session admits: no rng shvs, at most 64 log-probs.
 
---writer cuda: a session of a real daemon with samplers, and GPU 0's writer. The cost is the median of 20 steps, from
+--writer cuda: a session of a real daemon with samplers, and GPU 0's writer. The cost is the median of up to 20 steps, from
   the logits in GPU memory to the tokens there. All columns of a step have the request; "path" is that of its plan.
 --writer host: the same with the writer of the host, from the last rank's logits to the last decision.
 

@@ -3,7 +3,6 @@
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
-#include <stdexcept>
 
 #include "bench/cliffs/read_time.h"
 #include "bench/decide/case_times.h"
@@ -13,13 +12,6 @@
 #include "testing/agreement.h"
 
 namespace croupier::bench {
-namespace {
-
-std::uint64_t nanoseconds(double us) {
-    return static_cast<std::uint64_t>(us * 1e3);
-}
-
-}  // namespace
 
 struct HostCosts::Totals {
     RequestCost cost;
@@ -66,17 +58,16 @@ void HostCosts::begin(const DrawnRequest& drawn, Layout& layout) {
     }
 }
 
-std::optional<double> HostCosts::decide_lean(Layout& layout, std::uint32_t row, std::uint32_t i,
-                                             std::uint32_t draw, Totals& totals) {
+double HostCosts::decide_lean(Layout& layout, std::uint32_t row, std::uint32_t i, std::uint32_t draw,
+                              Totals& totals) {
     LeanRows& lean = *layout.lean;
     const gpu_writer::LeanWant want = sequences_[i].want(draw, lean.dtype());
     lean.forget_granted(want);
-    std::optional<double> all = 0.0;
+    double all = 0.0;
     std::uint32_t asked = 0;
     do {
-        const auto took = measurement::uninterrupted_us(
+        all += measurement::running_us(
             [&] { decision_ = sequences_[i].decide(lean.view(row), draw, workspace_); });
-        all = all && took ? std::optional(*all + *took) : std::nullopt;
         totals.lean.tries += 1.0;
         asked += lean.grant(workspace_.answer().missing);
     } while (!workspace_.answer().missing.empty());
@@ -92,11 +83,11 @@ void HostCosts::decide(const DrawnRequest& drawn, Layout& layout, std::uint32_t 
     const std::uint32_t row = row_of(drawn, i);
     const sampler::Request request = sequences_[i].request(draw);
     const sampler::RowView whole = layout.in_step.view(row, false);
-    const auto took = how_.lean ? decide_lean(layout, row, i, draw, totals)
-                                : measurement::uninterrupted_us(
-                                      [&] { decision_ = sequences_[i].decide(whole, draw, workspace_); });
+    const double took = how_.lean ? decide_lean(layout, row, i, draw, totals) : measurement::running_us([&] {
+        decision_ = sequences_[i].decide(whole, draw, workspace_);
+    });
     sequences_[i].rewind();
-    if (took) totals.times.push_back(nanoseconds(*took));
+    totals.times.push_back(static_cast<std::uint64_t>(took * 1e3));
     ++totals.cost.paths[path_of(workspace_.answer())];
     const bool first_round = totals.decisions++ < how_.rows;
     if (!first_round || i >= how_.verified) return;
@@ -125,15 +116,10 @@ RequestCost HostCosts::measure(const DrawnRequest& drawn) {
     Layout& layout = layout_of(drawn.dtype);
     begin(drawn, layout);
     Totals totals;
-    // Where the machine interrupted nearly all of them, further rounds are made.
-    constexpr std::uint32_t kMostRounds = 50;
-    for (std::uint32_t round = 0; round < kMostRounds; ++round) {
-        if (round >= how_.rounds && totals.times.size() >= how_.rows) break;
+    for (std::uint32_t round = 0; round < how_.rounds; ++round) {
         for (std::uint32_t i = 0; i < how_.rows; ++i)
             decide(drawn, layout, i, how_.lean ? i : round * how_.rows + i, totals);
     }
-    if (totals.times.empty())
-        throw std::runtime_error(drawn.request.name + ": other load interrupted every decision");
     finish(layout, totals);
     return totals.cost;
 }

@@ -50,8 +50,8 @@ class HostCosts {
     void begin(const DrawnRequest& drawn, Layout& layout);
     void decide(const DrawnRequest& drawn, Layout& layout, std::uint32_t i, std::uint32_t draw,
                 Totals& totals);
-    std::optional<double> decide_lean(Layout& layout, std::uint32_t row, std::uint32_t i, std::uint32_t draw,
-                                      Totals& totals);
+    double decide_lean(Layout& layout, std::uint32_t row, std::uint32_t i, std::uint32_t draw,
+                       Totals& totals);
     void finish(const Layout& layout, Totals& totals) const;
 
     const measurement::BenchRows& rows_;

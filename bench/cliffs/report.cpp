@@ -6,6 +6,7 @@
 #include <functional>
 #include <iostream>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "measurement/environment.h"
 
@@ -31,58 +32,84 @@ std::string reproduction(const CliffsReport& report, const DrawnRequest& drawn) 
 // Requests that have something in common.
 struct Group {
     std::string name;
-    std::function<bool(const DrawnRequest&)> has;
+    std::function<bool(const MeasuredRequest&)> has;
 };
 
-std::vector<Group> groups_of_controls() {
-    std::vector<Group> groups;
+void add_controls(std::vector<Group>& groups) {
     for (const std::string& name : control_names()) {
-        groups.push_back({name, [name](const DrawnRequest& drawn) {
-                              const auto& own = drawn.controls;
+        groups.push_back({name, [name](const MeasuredRequest& of) {
+                              const auto& own = of.drawn.controls;
                               return std::find(own.begin(), own.end(), name) != own.end();
                           }});
     }
-    return groups;
+    groups.push_back({"no control", [](const MeasuredRequest& of) { return of.drawn.controls.empty(); }});
+    groups.push_back(
+        {"greedy", [](const MeasuredRequest& of) { return of.drawn.request.params.temperature == 0.0; }});
+    groups.push_back(
+        {"T above 1.2", [](const MeasuredRequest& of) { return of.drawn.request.params.temperature > 1.2; }});
 }
 
-std::vector<Group> all_groups() {
-    std::vector<Group> groups = groups_of_controls();
+void add_histories(std::vector<Group>& groups) {
+    groups.push_back(
+        {"history of 10,000 or more", [](const MeasuredRequest& of) { return of.drawn.history >= 10'000; }});
+    groups.push_back({"history that repeats", [](const MeasuredRequest& of) { return of.drawn.repeats; }});
+}
+
+void add_rows(std::vector<Group>& groups) {
     for (const proto::Dtype dtype : {proto::Dtype::bf16, proto::Dtype::fp16, proto::Dtype::fp32}) {
         groups.push_back(
-            {proto::name_of(dtype), [dtype](const DrawnRequest& drawn) { return drawn.dtype == dtype; }});
+            {proto::name_of(dtype), [dtype](const MeasuredRequest& of) { return of.drawn.dtype == dtype; }});
     }
-    groups.push_back({"no control", [](const DrawnRequest& drawn) { return drawn.controls.empty(); }});
-    groups.push_back({"one control", [](const DrawnRequest& drawn) { return drawn.controls.size() == 1; }});
-    groups.push_back(
-        {"greedy", [](const DrawnRequest& drawn) { return drawn.request.params.temperature == 0.0; }});
-    groups.push_back(
-        {"T above 1.2", [](const DrawnRequest& drawn) { return drawn.request.params.temperature > 1.2; }});
-    groups.push_back(
-        {"history of 10,000 or more", [](const DrawnRequest& drawn) { return drawn.history >= 10'000; }});
-    groups.push_back({"history that repeats", [](const DrawnRequest& drawn) { return drawn.repeats; }});
-    return groups;
+    groups.push_back({"columns sent whole",
+                      [](const MeasuredRequest& of) { return of.cost.lean && of.cost.lean->whole > 0.5; }});
+    groups.push_back({"columns that ask for blocks",
+                      [](const MeasuredRequest& of) { return of.cost.lean && of.cost.lean->tries > 1.5; }});
+}
+
+void add_paths(const CliffsReport& report, std::vector<Group>& groups) {
+    std::set<std::string> paths;
+    for (const MeasuredRequest& each : report.all) {
+        for (const auto& [path, count] : each.cost.paths) paths.insert(path);
+    }
+    for (const std::string& path : paths) {
+        groups.push_back(
+            {"path " + path, [path](const MeasuredRequest& of) { return of.cost.paths.count(path) == 1; }});
+    }
 }
 
 // In medians of all requests.
 struct GroupCosts {
     std::string name;
-    std::vector<double> medians;  // dearest first
+    std::vector<double> all;    // dearest first
+    std::vector<double> alone;  // of those with one control at most, likewise
     std::uint32_t too_dear = 0;
-
-    double median() const { return medians[medians.size() / 2]; }
 };
 
+double median_of(const std::vector<double>& sorted) {
+    return sorted.empty() ? 0.0 : sorted[sorted.size() / 2];
+}
+double dearest_of(const std::vector<double>& sorted) {
+    return sorted.empty() ? 0.0 : sorted.front();
+}
+
 std::vector<GroupCosts> group_costs(const CliffsReport& report) {
+    std::vector<Group> groups;
+    add_controls(groups);
+    add_histories(groups);
+    add_rows(groups);
+    add_paths(report, groups);
     const double median = report.median_us();
     std::vector<GroupCosts> costs;
-    for (const Group& group : all_groups()) {
-        GroupCosts made{group.name, {}, 0};
+    for (const Group& group : groups) {
+        GroupCosts made{group.name, {}, {}, 0};
         for (const MeasuredRequest& each : report.all) {
-            if (!group.has(each.drawn)) continue;
-            made.medians.push_back(each.cost.us / median);
-            if (made.medians.back() > report.most_medians) ++made.too_dear;
+            if (!group.has(each)) continue;
+            const double medians = each.cost.us / median;
+            made.all.push_back(medians);
+            if (each.drawn.controls.size() <= 1) made.alone.push_back(medians);
+            if (medians > report.most_medians) ++made.too_dear;
         }
-        if (!made.medians.empty()) costs.push_back(std::move(made));
+        if (!made.all.empty()) costs.push_back(std::move(made));
     }
     return costs;
 }
@@ -112,11 +139,12 @@ void print_dearest(const CliffsReport& report, std::uint32_t shown) {
 }
 
 void print_groups(const CliffsReport& report) {
-    std::cout << fmt::format("\n{:<26} {:>8} {:>8} {:>8} {:>8}\n", "requests with", "number", "median",
-                             "dearest", "too dear");
+    std::cout << fmt::format("\n{:<30} {:>8} {:>8} {:>8} {:>8} {:>9} {:>8} {:>8}\n", "requests with",
+                             "number", "median", "dearest", "too dear", "alone", "median", "dearest");
     for (const GroupCosts& each : group_costs(report)) {
-        std::cout << fmt::format("{:<26} {:>8} {:>8.2f} {:>8.1f} {:>8}\n", each.name, each.medians.size(),
-                                 each.median(), each.medians.front(), each.too_dear);
+        std::cout << fmt::format("{:<30} {:>8} {:>8.2f} {:>8.1f} {:>8} {:>9} {:>8.2f} {:>8.1f}\n", each.name,
+                                 each.all.size(), median_of(each.all), dearest_of(each.all), each.too_dear,
+                                 each.alone.size(), median_of(each.alone), dearest_of(each.alone));
     }
 }
 
@@ -188,10 +216,13 @@ void print_cliffs_json(const CliffsReport& report) {
     nlohmann::json groups = nlohmann::json::array();
     for (const GroupCosts& each : group_costs(report)) {
         groups.push_back({{"requests_with", each.name},
-                          {"number", each.medians.size()},
-                          {"median", each.median()},
-                          {"dearest", each.medians.front()},
-                          {"too_dear", each.too_dear}});
+                          {"number", each.all.size()},
+                          {"median", median_of(each.all)},
+                          {"dearest", dearest_of(each.all)},
+                          {"too_dear", each.too_dear},
+                          {"alone", each.alone.size()},
+                          {"median_alone", median_of(each.alone)},
+                          {"dearest_alone", dearest_of(each.alone)}});
     }
     std::cout << nlohmann::json{{"how", report.how},
                                 {"seed", report.seed},

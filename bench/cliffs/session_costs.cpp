@@ -20,6 +20,9 @@ namespace croupier::bench {
 namespace {
 
 constexpr std::uint32_t kWarmUpSteps = 3;
+// Of a request whose steps take long, fewer are enough.
+constexpr std::uint32_t kFewSteps = 5;
+constexpr std::uint64_t kEnoughNs = 100'000'000;
 constexpr std::uint32_t kPatienceMs = 60'000;
 // Tokens after the history: more than a request has steps.
 constexpr std::uint32_t kRoom = 1024;
@@ -202,7 +205,7 @@ std::uint64_t SessionCosts::block_requests() const {
 }
 
 // The path that the request's plan has; whether blocks were asked for is told by the session's counter.
-void SessionCosts::describe_plan(const DrawnRequest& drawn, std::uint64_t requests, RequestCost& cost) {
+void SessionCosts::describe_plan(const DrawnRequest& drawn, double tries, RequestCost& cost) {
     sequence_.begin(drawn.request, histories_.of(drawn, 0));
     const request::Plan plan =
         sampler::plan_of(drawn.request.params, sequence_.request(0), {drawn.dtype, rows_.vocab()});
@@ -210,8 +213,7 @@ void SessionCosts::describe_plan(const DrawnRequest& drawn, std::uint64_t reques
     cost.lean.emplace();
     const bool whole = sequence_.want(0, drawn.dtype).flags.has(gpu_writer::Want::whole);
     cost.lean->whole = whole ? 1.0 : 0.0;
-    const std::uint32_t columns = how_.columns * (kWarmUpSteps + how_.steps);
-    cost.lean->tries = 1.0 + static_cast<double>(requests) / columns;
+    cost.lean->tries = tries;
 }
 
 RequestCost SessionCosts::measure(const DrawnRequest& drawn) {
@@ -220,14 +222,19 @@ RequestCost SessionCosts::measure(const DrawnRequest& drawn) {
     const std::vector<std::uint64_t> uids = add_sequences(drawn);
     RequestCost cost;
     std::vector<std::uint64_t> times;
-    for (std::uint32_t step = 0; step < kWarmUpSteps + how_.steps; ++step) {
-        const double us = take_step(drawn, uids, step == 0, cost);
-        if (step >= kWarmUpSteps) times.push_back(static_cast<std::uint64_t>(us * 1e3));
+    std::uint64_t spent = 0;
+    std::uint32_t steps = 0;
+    while (times.size() < how_.steps && (times.size() < kFewSteps || spent < kEnoughNs)) {
+        const double us = take_step(drawn, uids, steps == 0, cost);
+        if (steps++ < kWarmUpSteps) continue;
+        times.push_back(static_cast<std::uint64_t>(us * 1e3));
+        spent += times.back();
     }
     for (const std::uint64_t uid : uids) open_->session->finish(uid);
     cost.us = measurement::percentiles_us(std::move(times)).p50;
     cost.reads = cost.us / open.read_us;
-    describe_plan(drawn, block_requests() - requests, cost);
+    const auto asked = static_cast<double>(block_requests() - requests);
+    describe_plan(drawn, 1.0 + asked / static_cast<double>(steps * how_.columns), cost);
     return cost;
 }
 

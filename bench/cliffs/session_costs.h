@@ -54,7 +54,7 @@ class SessionCosts {
                      RequestCost& cost);
     void verify(const DrawnRequest& drawn, const client::Step& step, std::uint32_t column, RequestCost& cost);
     std::uint64_t block_requests() const;
-    void describe_plan(const DrawnRequest& drawn, std::uint64_t requests, RequestCost& cost);
+    void describe_plan(const DrawnRequest& drawn, double tries, RequestCost& cost);
 
     const measurement::BenchRows& rows_;
     const Histories& histories_;
