@@ -195,7 +195,7 @@ void add_cliffs_bench(CLI::App& bench, int& status) {
         ->capture_default_str();
     command->add_option("--verify", options->verified, "Rows of each request that the reference decides too")
         ->capture_default_str();
-    command->add_option("--show", options->shown, "How many of the dearest requests to print")
+    command->add_option("--show", options->shown, "How many of the dearest kinds of requests to print")
         ->capture_default_str();
     command->add_option("--most", options->most_medians, "What the dearest request may cost, in medians")
         ->check(command_line::number_between(1.0, 1e9))

@@ -124,17 +124,28 @@ std::string lean_columns(const std::optional<LeanCost>& lean) {
                        told ? fmt::format("{:.0f}", lean->bytes * 1e-3) : "-");
 }
 
-void print_dearest(const CliffsReport& report, std::uint32_t shown) {
-    const bool lean = report.all.front().cost.lean.has_value();
+void print_head(bool lean) {
     std::cout << fmt::format(
         "{:>8} {:>9} {:>7} {}{:>7}  {}\n", "medians", "us", "reads",
         lean ? fmt::format("{:>6} {:>6} {:>6} {:>6} {:>6} ", "tries", "whole", "sent", "asked", "KB") : "",
         "number", "controls; path; request");
-    for (std::size_t i = 0; i < std::min<std::size_t>(shown, report.all.size()); ++i) {
-        const auto& [drawn, cost] = report.all[i];
-        std::cout << fmt::format("{:>8.1f} {:>9.1f} {:>7.1f} {}{:>7}  {}; {}; {}\n",
-                                 cost.us / report.median_us(), cost.us, cost.reads, lean_columns(cost.lean),
-                                 drawn.number, kind_of(drawn), shown_paths(cost), describe(drawn));
+}
+
+void print_line(const CliffsReport& report, const MeasuredRequest& of) {
+    const auto& [drawn, cost] = of;
+    std::cout << fmt::format("{:>8.1f} {:>9.1f} {:>7.1f} {}{:>7}  {}; {}; {}\n", cost.us / report.median_us(),
+                             cost.us, cost.reads, lean_columns(cost.lean), drawn.number, kind_of(drawn),
+                             shown_paths(cost), describe(drawn));
+}
+
+// Of each kind the dearest request.
+void print_dearest(const CliffsReport& report, std::size_t most_controls, std::uint32_t shown) {
+    print_head(report.all.front().cost.lean.has_value());
+    std::set<std::string> kinds;
+    for (const MeasuredRequest& each : report.all) {
+        if (kinds.size() >= shown) break;
+        if (each.drawn.controls.size() > most_controls) continue;
+        if (kinds.insert(kind_of(each.drawn)).second) print_line(report, each);
     }
 }
 
@@ -203,9 +214,12 @@ bool CliffsReport::differs() const {
 }
 
 void print_cliffs(const CliffsReport& report, std::uint32_t shown) {
-    std::cout << fmt::format("{} random requests, seed {}: {}\nmedian: {:.1f} us\n\n", report.all.size(),
-                             report.seed, report.how, report.median_us());
-    print_dearest(report, shown);
+    std::cout << fmt::format(
+        "{} random requests, seed {}: {}\nmedian: {:.1f} us; the dearest request of each kind:\n",
+        report.all.size(), report.seed, report.how, report.median_us());
+    print_dearest(report, control_names().size(), shown);
+    std::cout << "\nwith one or two controls:\n";
+    print_dearest(report, 2, shown);
     print_groups(report);
     print_verdict(report);
 }

@@ -21,7 +21,7 @@ struct CliffsReport {
     bool differs() const;
 };
 
-// `shown`: how many of the dearest requests.
+// `shown`: how many of the dearest kinds.
 void print_cliffs(const CliffsReport& report, std::uint32_t shown);
 void print_cliffs_json(const CliffsReport& report);
 

@@ -73,6 +73,21 @@ TEST_CASE("bench cliffs: draws every control alone and with others, with values 
     }
 }
 
+TEST_CASE("bench cliffs: draws every parameter that a decision's cost may depend on") {
+    std::set<std::string> drawn;
+    for (std::uint32_t number = 0; number < 5000; ++number) {
+        const proto::SamplingParams params = drawn_request(space_of(false), number).request.params;
+        proto::for_each_sampling_field([&](const auto& field) {
+            if (params.*field.member != proto::SamplingParams{}.*field.member) drawn.insert(field.name);
+        });
+    }
+    const std::set<std::string> without_cost = {"child", "max_tokens", "mirostat_eta"};
+    proto::for_each_sampling_field([&](const auto& field) {
+        INFO(field.name);
+        CHECK(drawn.count(field.name) + without_cost.count(field.name) == 1);
+    });
+}
+
 TEST_CASE("bench cliffs: draws values at both ends of a range and between") {
     std::set<std::int32_t> top_ks;
     std::set<double> temperatures;
