@@ -85,7 +85,7 @@ void sort_by_dtype(std::span<MeasuredRequest> all) {
 // Dearest first. Those are measured again, because other load on the machine only adds to a time.
 template <typename Costs>
 std::vector<MeasuredRequest> measure_all(std::vector<MeasuredRequest> all, Costs& costs) {
-    constexpr std::size_t kAgain = 100;
+    constexpr std::size_t kAgain = 30;
     const std::size_t again = std::min(kAgain, all.size());
     command_line::Progress progress("requests", 1);
     progress.begin("measuring", all.size() + again);

@@ -1,8 +1,9 @@
 #include <cuda_runtime_api.h>
 
-#include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <stdexcept>
+#include <thread>
 
 #include "bench/cliffs/step_logits.h"
 #include "bench/writer/gpu.h"
@@ -59,9 +60,7 @@ class CudaLogits : public StepLogits {
         need_writer(found, error);
         if (found == 0 || wanted != step)
             throw std::runtime_error("the writer does not find the step that was submitted");
-        const int begun = croupier_writer_begin(writer_, step, &error);
-        need_writer(begun, error);
-        if (begun == CROUPIER_WRITER_BUSY) throw std::runtime_error("the writer is still busy with a step");
+        begin(step);
         need_cuda(cudaMemsetAsync(model_.get(), static_cast<int>(step % 256), kModelBytes, stream_.get()),
                   "cannot write GPU memory");
         need_cuda(cudaEventRecord(begun_.get(), stream_.get()), "cannot time a step");
@@ -91,6 +90,20 @@ class CudaLogits : public StepLogits {
     }
 
   private:
+    // The step before is finished a little after its tokens are there.
+    void begin(std::uint64_t step) {
+        const auto deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(kStepMs);
+        croupier_error error{};
+        for (;;) {
+            const int begun = croupier_writer_begin(writer_, step, &error);
+            need_writer(begun, error);
+            if (begun != CROUPIER_WRITER_BUSY) return;
+            if (std::chrono::steady_clock::now() > deadline)
+                throw std::runtime_error("the writer is still busy with a step");
+            std::this_thread::yield();
+        }
+    }
+
     static void need_writer(int status, const croupier_error& error) {
         if (status < 0) throw std::runtime_error(error.text);
     }

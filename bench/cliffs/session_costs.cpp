@@ -173,6 +173,7 @@ double SessionCosts::take_step(const DrawnRequest& drawn, const std::vector<std:
                                RequestCost& cost) {
     const std::vector<std::uint32_t>& mask = drawn.request.mask;
     std::vector<croupier_column> columns;
+    columns.reserve(uids.size());
     for (const std::uint64_t uid : uids) columns.push_back({uid, mask.empty() ? nullptr : mask.data()});
     const std::uint64_t number = open_->session->submit(columns);
     open_->logits->send(number);
@@ -225,10 +226,11 @@ RequestCost SessionCosts::measure(const DrawnRequest& drawn) {
     std::uint64_t spent = 0;
     std::uint32_t steps = 0;
     while (times.size() < how_.steps && (times.size() < kFewSteps || spent < kEnoughNs)) {
-        const double us = take_step(drawn, uids, steps == 0, cost);
-        if (steps++ < kWarmUpSteps) continue;
-        times.push_back(static_cast<std::uint64_t>(us * 1e3));
-        spent += times.back();
+        const auto took = static_cast<std::uint64_t>(take_step(drawn, uids, steps == 0, cost) * 1e3);
+        const bool warms_up = steps == 0 || (steps < kWarmUpSteps && spent < kEnoughNs);
+        ++steps;
+        spent += took;
+        if (!warms_up) times.push_back(took);
     }
     for (const std::uint64_t uid : uids) open_->session->finish(uid);
     cost.us = measurement::percentiles_us(std::move(times)).p50;
