@@ -13,25 +13,31 @@
 #include "command_line/number_between.h"
 #include "command_line/progress.h"
 #include "measurement/bench_rows.h"
+#include "proto/geometry.h"
 
 namespace croupier::bench {
 namespace {
 
 constexpr const char* kHelp =
     R"(Requests are drawn from the whole space of parameters: each control alone, in pairs and in mixtures, at both ends
-of its range and between; histories of 100 to 100,000 tokens; bf16, fp16 and fp32. A request depends on the seed and
-its number alone. Each is decided for some rows, also by the reference. The run fails if a decision differs, or if the
-dearest request costs more than --most medians.
+of its range and between; histories of 100 to 100,000 tokens; bf16, fp16 and fp32. With the same rows and options, a
+request depends on the seed and its number alone. Each is decided for some rows, also by the reference. The run fails
+if a decision differs, or if the dearest request costs more than --most medians.
 
 "medians": the cost in units of the median request. "reads": the CPU's time in plain reads of a row of its dtype.
---transport rows: the cost is that of a decision about a whole row.
---transport lean: rows are laid as a writer would send them. The cost is the estimated time of a step of 256 columns:
-  the decisions with all of their tries, on 14 samplers, and the bytes at 55 GB/s. What a further try waits for its
-  blocks is not in it. The requests are those that a lean session admits: no rng shvs, at most 64 log-probs.
 
---writer cuda: a session of a real daemon with samplers, and GPU 0's writer. The cost is the median of up to 20 steps, from
-  the logits in GPU memory to the tokens there. All columns of a step have the request; "path" is that of its plan.
---writer host: the same with the writer of the host, from the last rank's logits to the last decision.
+--transport rows: the cost is that of a decision about a whole row.
+
+--transport lean: rows are laid as a writer would send them. The cost is the estimated time of a step of 256 columns:
+the decisions with all of their tries, on 14 samplers, and the bytes at 55 GB/s. What a further try waits for its
+blocks is not in it. The requests are those that a lean session admits: no rng shvs, at most 64 log-probs.
+
+--writer cuda: a lean session of a real daemon with samplers, and GPU 0's writer. The cost is the median of up to 20
+steps, from the logits in GPU memory to the tokens there. All columns of a step have the request, with different
+seeds, histories and rows. The path is that of the request's plan.
+
+--writer host: the same with the writer of the host, from the logits to the last decision. It needs no GPU, but it
+lays rows slowly: use few columns.
 
 Examples:
   croupier bench cliffs --rows rows0.bf16 --rows rows1.bf16
@@ -44,7 +50,7 @@ struct Options {
     std::uint32_t vocab = 151936;
     std::uint32_t generated = 40;
     std::uint32_t requests = 2000;
-    std::uint64_t seed = 1;
+    std::uint32_t seed = 1;
     std::optional<std::uint32_t> only;
     std::uint32_t longest_history = 100'000;
     std::string transport = "rows";
@@ -168,7 +174,7 @@ void add_cliffs_bench(CLI::App& bench, int& status) {
     auto options = std::make_shared<Options>();
     command->add_option("--rows", options->files, "Files with bf16 rows (default: generated rows)");
     command->add_option("--vocab", options->vocab, "Logits per row")
-        ->check(CLI::PositiveNumber)
+        ->check(CLI::Range(64U, proto::kMaxVocab))
         ->capture_default_str();
     command->add_option("--generated", options->generated, "Number of rows to generate")
         ->check(CLI::PositiveNumber)
@@ -181,11 +187,13 @@ void add_cliffs_bench(CLI::App& bench, int& status) {
     command->add_option("--longest-history", options->longest_history, "Most tokens of prompt and output")
         ->check(CLI::Range(2U, 1'000'000U))
         ->capture_default_str();
-    command->add_option("--transport", options->transport, "What a decision reads: rows or lean")
-        ->check(CLI::IsMember({"rows", "lean"}))
-        ->capture_default_str();
+    auto* transport =
+        command->add_option("--transport", options->transport, "What a decision reads: rows or lean")
+            ->check(CLI::IsMember({"rows", "lean"}))
+            ->capture_default_str();
     command->add_option("--writer", options->writer, "Measure steps of a real session: none, host or cuda")
         ->check(CLI::IsMember({"none", "host", "cuda"}))
+        ->excludes(transport)
         ->capture_default_str();
     command->add_option("--samplers", options->session.samplers, "Samplers, with --writer")
         ->check(CLI::PositiveNumber)

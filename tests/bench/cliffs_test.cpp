@@ -163,6 +163,7 @@ TEST_CASE("bench cliffs: refuses invalid input by name") {
     };
     CHECK_THAT(said("--transport ring"), Catch::Contains("--transport"));
     CHECK_THAT(said("--writer gpu"), Catch::Contains("--writer"));
+    CHECK_THAT(said("--writer host --transport lean"), Catch::Contains("--transport"));
     CHECK_THAT(said("--requests 0"), Catch::Contains("--requests"));
     CHECK_THAT(said("--verify many"), Catch::Contains("--verify"));
     CHECK_THAT(said("--most 0.5"), Catch::Contains("--most"));
