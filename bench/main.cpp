@@ -3,6 +3,7 @@
 #include <exception>
 #include <string>
 
+#include "bench/cliffs/command.h"
 #include "bench/controller/command.h"
 #include "bench/decide/command.h"
 #include "bench/fairness/command.h"
@@ -34,6 +35,7 @@ int run(int argc, char** argv) {
     CLI::App app{"Benchmarks; each compares with a baseline from the same run", "croupier bench"};
     app.require_subcommand(1);
     int status = 0;
+    croupier::bench::add_cliffs_bench(app, status);
     croupier::bench::add_decide_bench(app, status);
     croupier::bench::add_fairness_bench(app, status);
     croupier::bench::add_fan_out_bench(app, status);

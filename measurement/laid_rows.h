@@ -31,6 +31,7 @@ class LaidRows {
 
     std::uint32_t count() const { return count_; }
     std::uint32_t vocab() const { return vocab_; }
+    proto::Dtype dtype() const { return dtype_; }
     // A range of `row_bytes()` bytes, to time a plain read.
     const void* bytes(std::uint32_t index) const { return lines_.data() + index * lines_per_row_; }
     std::size_t row_bytes() const { return lines_per_row_ * sizeof(Line); }

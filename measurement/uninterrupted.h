@@ -13,6 +13,14 @@ inline double thread_us() {
     return static_cast<double>(time.tv_sec) * 1e6 + static_cast<double>(time.tv_nsec) * 1e-3;
 }
 
+// The thread's CPU time: of work that is too long to be left alone.
+template <typename Work>
+double running_us(Work work) {
+    const double begin = thread_us();
+    work();
+    return thread_us() - begin;
+}
+
 // Returns the wall-clock time, or nothing if it exceeds the thread's CPU time so much that the thread was
 // interrupted.
 template <typename Work>

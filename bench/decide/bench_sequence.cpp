@@ -29,10 +29,7 @@ std::vector<std::uint32_t> mask_of(CaseMask kind, std::uint32_t vocab) {
     if (kind == CaseMask::none) return {};
     std::mt19937 generator(20261122);
     const auto random = [&generator] { return static_cast<std::uint32_t>(generator()); };
-    // As in a step, whose mask rows are whole cache lines.
-    constexpr std::uint32_t kLineWords = 16;
-    constexpr std::uint32_t kLineIds = kLineWords * 32;
-    std::vector<std::uint32_t> words(std::size_t{(vocab + kLineIds - 1) / kLineIds} * kLineWords);
+    std::vector<std::uint32_t> words = empty_mask(vocab);
     for (std::uint32_t& word : words) word = kind == CaseMask::half ? random() : 0U;
     for (std::uint32_t i = 0; kind == CaseMask::few && i < kFewIds; ++i) {
         const std::uint32_t id = random() % vocab;
@@ -83,6 +80,12 @@ std::uint32_t history_of(const std::string& text) {
     return static_cast<std::uint32_t>(all);
 }
 
+std::vector<std::uint32_t> empty_mask(std::uint32_t vocab) {
+    constexpr std::uint32_t kLineWords = 16;
+    constexpr std::uint32_t kLineIds = kLineWords * 32;
+    return std::vector<std::uint32_t>(std::size_t{(vocab + kLineIds - 1) / kLineIds} * kLineWords);
+}
+
 CaseRequest::CaseRequest(const BenchCase& from, std::uint32_t vocab, double temperature)
     : name(from.name), params(from.params), mask(mask_of(from.mask, vocab)), prepared(from.prepared) {
     params.temperature = temperature;
@@ -102,7 +105,7 @@ void BenchSequence::begin(const CaseRequest& what, std::span<const std::int32_t>
     what_ = &what;
     history_ = history;
     feedback_ = {};
-    state_->begin(what.params, {});
+    state_->begin(what.params, what.dry_breakers);
     state_->follow(prompt(), output().first(output().size() - 1));
 }
 
@@ -115,6 +118,9 @@ sampler::Request BenchSequence::request(std::uint32_t draw) const {
     request.mask = what_->mask;
     request.bias = what_->bias;
     request.allowed_ids = what_->allowed;
+    request.stop_ids = what_->stop_ids;
+    request.bad_words = what_->bad_words;
+    request.dry_breakers = what_->dry_breakers;
     request.feedback = feedback_;
     request.position_shift = draw;
     request.random =
@@ -130,11 +136,12 @@ void BenchSequence::prepare(std::uint32_t draw) {
     sampler::make_first_arrivals(race_, ln_first_arrivals_);
 }
 
-gpu_writer::LeanWant BenchSequence::want(std::uint32_t draw) {
-    const request::Plan plan = sampler::plan_of(what_->params, request(draw), {proto::Dtype::bf16, vocab_});
+gpu_writer::LeanWant BenchSequence::want(std::uint32_t draw, proto::Dtype dtype) {
+    const request::Plan plan = sampler::plan_of(what_->params, request(draw), {dtype, vocab_});
     names_.begin();
     request::LeanWant want =
         names_.want_of(0, plan, what_->params, {0, 0, what_->allowed, what_->bias}, proto::kUsualLeanBlocks);
+    if (!what_->mask.empty() && plan.rules.lists) want.flags.add(request::Want::whole);
     if (!what_->mask.empty() && !want.flags.has(request::Want::whole)) want.mask_row = 1;
     return want;
 }

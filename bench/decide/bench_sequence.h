@@ -22,6 +22,7 @@ std::uint32_t history_of(const std::string& text);
 
 // A case's request without its sequence and row.
 struct CaseRequest {
+    CaseRequest() = default;
     CaseRequest(const BenchCase& from, std::uint32_t vocab, double temperature);
 
     std::string name;
@@ -29,8 +30,13 @@ struct CaseRequest {
     std::vector<std::uint32_t> mask;
     std::vector<proto::TokenBias> bias;
     std::vector<std::int32_t> allowed;
-    bool prepared;
+    std::vector<std::int32_t> stop_ids;
+    std::vector<std::int32_t> bad_words;     // each list's length, then its ids
+    std::vector<std::int32_t> dry_breakers;  // likewise
+    bool prepared = false;
 };
+// That allows nothing. As in a step, mask rows are whole cache lines.
+std::vector<std::uint32_t> empty_mask(std::uint32_t vocab);
 
 class BenchSequence {
   public:
@@ -42,8 +48,8 @@ class BenchSequence {
 
     // The work of a sampler before the row arrives.
     void prepare(std::uint32_t draw);
-    // What a lean writer sends for the decision.
-    gpu_writer::LeanWant want(std::uint32_t draw);
+    // What a lean writer sends for the decision, as gpu_writer::read_wants() has it.
+    gpu_writer::LeanWant want(std::uint32_t draw, proto::Dtype dtype);
     // The request in the first column of a step.
     gpu_writer::StepMasks masks() const { return {what_->mask.data(), what_->mask.size()}; }
     // The ids of the last want.
@@ -51,11 +57,12 @@ class BenchSequence {
     // `draw` is the number of the decision, which determines its randoms. The workspace holds the rest of the
     // answer.
     proto::Decision decide(const sampler::RowView& row, std::uint32_t draw, sampler::Workspace& workspace);
+    // What decide() decides.
+    sampler::Request request(std::uint32_t draw) const;
     // Removes the last token from the state.
     void rewind() { state_->truncate(history_.size() - 1); }
 
   private:
-    sampler::Request request(std::uint32_t draw) const;
     std::span<const std::int32_t> prompt() const { return history_.first(history_.size() / 2); }
     std::span<const std::int32_t> output() const { return history_.subspan(history_.size() / 2); }
 

@@ -16,13 +16,13 @@ std::uint64_t nanoseconds_of(Work work) {
     return static_cast<std::uint64_t>(std::chrono::nanoseconds(Clock::now() - begin).count());
 }
 
-std::string way_of(const sampler::Answer& answer) {
+}  // namespace
+
+std::string path_of(const sampler::Answer& answer) {
     const std::string path = request::name_of(answer.path);
     const bool told = answer.left_open == request::DecisionPath::none;
     return told ? path : request::name_of(answer.left_open) + (" > " + path);
 }
-
-}  // namespace
 
 CaseTimer::CaseTimer(const measurement::BenchRows& rows, std::span<const std::int32_t> text,
                      std::uint32_t max_history)
@@ -63,11 +63,11 @@ void CaseTimer::read_rows(const measurement::LaidRows& rows, std::vector<std::ui
 void CaseTimer::decide_lean(std::uint32_t round, std::vector<std::uint64_t>& times, CaseTimes& measured) {
     const auto rows = static_cast<std::uint32_t>(sequences_.size());
     for (std::uint32_t row = 0; row < rows; ++row)
-        lean_->lay(row, sequences_[row].want(round * rows + row), sequences_[row].masks(),
+        lean_->lay(row, sequences_[row].want(round * rows + row, lean_->dtype()), sequences_[row].masks(),
                    sequences_[row].names());
     for (std::uint32_t row = 0; row < rows; ++row) {
         const std::uint32_t draw = round * rows + row;
-        lean_->forget_granted(sequences_[row].want(draw));
+        lean_->forget_granted(sequences_[row].want(draw, lean_->dtype()));
         sequences_[row].prepare(draw);
         std::uint64_t took = 0;
         do {
@@ -89,7 +89,7 @@ void CaseTimer::decide_rows(const measurement::LaidRows& rows, std::uint32_t rou
         sequences_[row].prepare(draw);
         times.push_back(
             nanoseconds_of([&] { sequences_[row].decide(rows.view(row, summarised), draw, workspace_); }));
-        ++measured.paths[way_of(workspace_.answer())];
+        ++measured.paths[path_of(workspace_.answer())];
         sequences_[row].rewind();
     }
 }

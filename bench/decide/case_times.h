@@ -13,6 +13,9 @@
 
 namespace croupier::bench {
 
+// By which path a decision was reached.
+std::string path_of(const sampler::Answer& answer);
+
 struct CaseTimes {
     measurement::Percentiles plain;
     measurement::Percentiles summarised;

@@ -124,9 +124,8 @@ int list_cases() {
 
 int run(const Options& options) {
     if (options.list) return list_cases();
-    const bool one_rank = options.ranks == std::vector<std::string>{"1"};
-    if (options.lean && (!one_rank || options.dtypes != std::vector<std::string>{"bf16"}))
-        throw std::runtime_error("--lean supports only one rank and bf16: leave out --ranks and --dtype");
+    if (options.lean && options.ranks != std::vector<std::string>{"1"})
+        throw std::runtime_error("--lean supports only one rank: leave out --ranks");
     if (!options.target.empty()) explain::use_target(explain::target_of(options.target));
     Work work{chosen_cases(options.cases), layouts_of(options), {}};
     for (const std::string& each : options.histories) work.histories.push_back(history_of(each));
@@ -140,8 +139,12 @@ int run(const Options& options) {
     DecideReport report{rows.vocab(), rows.count(), options.rounds, {}};
     for (const Layout& layout : work.layouts) {
         const measurement::LaidRows laid(rows, layout.dtype, layout.ranks, options.in_step);
+        std::optional<measurement::LaidRows> in_memory;
         std::optional<LeanRows> lean;
-        if (options.lean) timer.use(lean.emplace(rows, laid));
+        if (options.lean) {
+            in_memory.emplace(rows, layout.dtype, layout.ranks, false);
+            timer.use(lean.emplace(*in_memory, laid));
+        }
         for (Measured& each : measure_layout(options, work, layout, laid, timer, progress))
             report.all.push_back(std::move(each));
     }
@@ -193,7 +196,7 @@ void add_decide_bench(CLI::App& bench, int& status) {
                       "Lay the rows out as columns of one step, as engines do (default: separately)");
     command->add_flag("--lean", options->lean,
                       "Measure lean rows instead of rows with summaries; a time includes all tries of a "
-                      "decision (bf16, one rank)");
+                      "decision (one rank)");
     command->add_option("--target", options->target, "Instruction set to use, as in `croupier decide`");
     command->add_flag("--list", options->list, "List the cases");
     auto* json = command->add_flag("--json", options->json, "Print one JSON object");

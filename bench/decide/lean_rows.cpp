@@ -12,6 +12,7 @@ namespace {
 proto::Geometry geometry_of(const measurement::LaidRows& rows) {
     proto::Geometry geometry;
     geometry.vocab = rows.vocab();
+    geometry.dtype = rows.dtype();
     geometry.max_batch = rows.count();
     geometry.lean_blocks = proto::kUsualLeanBlocks;
     proto::fill_even_shards(geometry);
@@ -20,8 +21,8 @@ proto::Geometry geometry_of(const measurement::LaidRows& rows) {
 
 }  // namespace
 
-LeanRows::LeanRows(const measurement::BenchRows& by_id, const measurement::LaidRows& rows)
-    : by_id_(by_id),
+LeanRows::LeanRows(const measurement::LaidRows& in_memory, const measurement::LaidRows& rows)
+    : in_memory_(in_memory),
       rows_(rows),
       geometry_(geometry_of(rows)),
       shape_(gpu_writer::lean_shape(geometry_, 0, rows.count())),
@@ -40,13 +41,23 @@ void LeanRows::lay(std::uint32_t row, const gpu_writer::LeanWant& want, const gp
     alone.layout.elements += row * shape_.layout.elements_stride;
     gpu_writer::LeanWant sent = want;
     sent.flags.remove(gpu_writer::Want::whole);
-    const void* values = by_id_.row(row);
+    const void* values = in_memory_.bytes(row);
     gpu_writer::lay_lean(alone, {&sent, 1}, {&values, 1}, {part_.data(), nullptr});
 }
 
 void LeanRows::forget_granted(const gpu_writer::LeanWant& want) {
     const bool whole = want.flags.has(gpu_writer::Want::whole);
     std::fill(placed_.begin(), placed_.end(), whole ? ~std::uint64_t{0} : 0);
+}
+
+std::size_t LeanRows::block_bytes() const {
+    return std::size_t{proto::kBlockIds} * proto::element_bytes(geometry_.dtype);
+}
+
+std::size_t LeanRows::bytes_sent(std::uint32_t row, const gpu_writer::LeanWant& want) const {
+    const std::size_t blocks = want.flags.has(gpu_writer::Want::whole) ? shape_.slice.blocks : sent(row);
+    const std::size_t maxima = shape_.slice.blocks * std::size_t{proto::element_bytes(geometry_.dtype)};
+    return sizeof(proto::LeanHead) + maxima + blocks * block_bytes() + sent(row) * sizeof(std::uint16_t);
 }
 
 const proto::LeanHead& LeanRows::head(std::uint32_t row) const {

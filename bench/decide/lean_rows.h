@@ -12,8 +12,9 @@ namespace croupier::bench {
 
 class LeanRows {
   public:
-    // Of one rank; `rows` are what stands in the slice where it is asked for. Both must outlive it.
-    LeanRows(const measurement::BenchRows& by_id, const measurement::LaidRows& rows);
+    // Of one rank. `in_memory` are the rows as the writer has them, each by itself; `rows` are what stands in
+    // the slice where it is asked for. Both must outlive it.
+    LeanRows(const measurement::LaidRows& in_memory, const measurement::LaidRows& rows);
 
     // What is sent of the row, under this mask and with these blocks if the want has some.
     void lay(std::uint32_t row, const gpu_writer::LeanWant& want, const gpu_writer::StepMasks& masks,
@@ -25,11 +26,16 @@ class LeanRows {
     // How many blocks that was.
     std::uint32_t grant(std::span<const std::uint64_t> missing);
     std::uint32_t sent(std::uint32_t row) const { return head(row).sent; }
+    proto::Dtype dtype() const { return geometry_.dtype; }
+    // What was stored of the row, for the want that it was laid by: its head, maxima and blocks, and the row
+    // where it is sent whole.
+    std::size_t bytes_sent(std::uint32_t row, const gpu_writer::LeanWant& want) const;
+    std::size_t block_bytes() const;
 
   private:
     const proto::LeanHead& head(std::uint32_t row) const;
 
-    const measurement::BenchRows& by_id_;
+    const measurement::LaidRows& in_memory_;
     const measurement::LaidRows& rows_;
     proto::Geometry geometry_;
     gpu_writer::LeanShape shape_;

@@ -35,6 +35,18 @@ TEST_CASE("bench decide: decides all cases with every dtype and number of ranks"
     CHECK(cases.at("topp T=1 fp32 ranks=4").at("paths").size() > 0);
 }
 
+TEST_CASE("bench decide: decides lean rows of every dtype") {
+    const Workplace here;
+    here.write("rows.bf16", bf16_rows(kVocab, 2));
+    const Ended ended =
+        here.run(std::string(kCommand) + "--lean --cases full,temperature --dtype bf16,fp16,fp32 --json");
+    INFO(ended.output);
+    REQUIRE(ended.status == 0);
+    const auto cases = nlohmann::json::parse(ended.output.substr(ended.output.find('{'))).at("cases");
+    CHECK(cases.size() == 6);
+    for (const auto& each : cases) CHECK(each.at("lean").at("tries") >= 1.0);
+}
+
 TEST_CASE("bench decide: a row gives the same token in every layout and dtype") {
     const measurement::BenchRows rows = measurement::BenchRows::generated(kVocab, 3);
     for (const char* dtype : {"bf16", "fp32"}) {

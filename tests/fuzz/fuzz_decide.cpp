@@ -12,7 +12,7 @@
 #include "decide_input.h"
 #include "sampler/decide.h"
 #include "sampler/reference/decide.h"
-#include "tests/sampler/agreement.h"
+#include "testing/agreement.h"
 #include "tests/sampler/instruction_sets.h"
 
 namespace {

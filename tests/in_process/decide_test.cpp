@@ -11,11 +11,11 @@
 #include <random>
 #include <string>
 
-#include "agreement.h"
 #include "case_generator.h"
 #include "client/abi_fields.h"
 #include "proto/logit_codes.h"
 #include "sampler/reference/decide.h"
+#include "testing/agreement.h"
 
 using namespace croupier;
 using namespace croupier::sampler;

@@ -11,7 +11,7 @@
 #include "request/wants.h"
 #include "sampler/lean_row.h"
 #include "sampler/plan.h"
-#include "tests/sampler/agreement.h"
+#include "testing/agreement.h"
 #include "tests/sampler/case_generator.h"
 
 using namespace croupier;

@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "agreement.h"
 #include "lm_cases.h"
 #include "sampler/blocked_row.h"
+#include "testing/agreement.h"
 
 namespace croupier::sampler::test {
 namespace {

@@ -7,11 +7,11 @@
 #include <string>
 #include <vector>
 
-#include "agreement.h"
 #include "case_generator.h"
 #include "lm_cases.h"
 #include "more_cases.h"
 #include "sampler/reference/decide.h"
+#include "testing/agreement.h"
 #include "testing/deciding.h"
 
 namespace croupier::sampler::test {

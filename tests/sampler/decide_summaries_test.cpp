@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
-#include "agreement.h"
 #include "case_generator.h"
 #include "sampler/blocked_row.h"
+#include "testing/agreement.h"
 #include "testing/deciding.h"
 
 namespace croupier::sampler::test {

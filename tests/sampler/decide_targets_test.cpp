@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "agreement.h"
 #include "case_generator.h"
 #include "instruction_sets.h"
+#include "testing/agreement.h"
 #include "testing/deciding.h"
 
 namespace croupier::sampler::test {

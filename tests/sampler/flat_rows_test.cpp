@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "agreement.h"
 #include "row_fixture.h"
 #include "sampler/reference/decide.h"
+#include "testing/agreement.h"
 #include "testing/deciding.h"
 
 namespace croupier::sampler::test {

@@ -9,11 +9,11 @@
 #include <string>
 #include <vector>
 
-#include "agreement.h"
 #include "case_generator.h"
 #include "lean_fixture.h"
 #include "lm_cases.h"
 #include "sampler/row_mass.h"
+#include "testing/agreement.h"
 #include "testing/deciding.h"
 
 namespace croupier::sampler::test {

@@ -8,12 +8,12 @@
 #include <random>
 #include <vector>
 
-#include "agreement.h"
 #include "case_generator.h"
 #include "lean_fixture.h"
 #include "lm_cases.h"
 #include "more_cases.h"
 #include "strange_rows.h"
+#include "testing/agreement.h"
 #include "testing/deciding.h"
 
 namespace croupier::sampler::test {

@@ -8,12 +8,12 @@
 #include <limits>
 #include <numeric>
 
-#include "agreement.h"
 #include "proto/lean_part.h"
 #include "request/draw.h"
 #include "sampler/blocked_row.h"
 #include "sampler/decide.h"
 #include "sampler/race_key.h"
+#include "testing/agreement.h"
 
 namespace croupier::sampler::test {
 namespace {

@@ -8,11 +8,11 @@
 #include <random>
 #include <string>
 
-#include "agreement.h"
 #include "lean_fixture.h"
 #include "lm_cases.h"
 #include "sampler/plan.h"
 #include "sampler/row_mass.h"
+#include "testing/agreement.h"
 #include "testing/deciding.h"
 
 namespace croupier::sampler::test {

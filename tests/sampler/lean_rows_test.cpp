@@ -8,7 +8,6 @@
 #include <string>
 #include <vector>
 
-#include "agreement.h"
 #include "case_generator.h"
 #include "lean_fixture.h"
 #include "lm_cases.h"
@@ -16,6 +15,7 @@
 #include "sampler/plan.h"
 #include "sampler/row_mass.h"
 #include "strange_rows.h"
+#include "testing/agreement.h"
 #include "testing/deciding.h"
 
 namespace croupier::sampler::test {

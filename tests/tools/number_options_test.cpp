@@ -46,6 +46,7 @@ TEST_CASE("sim: an option refuses values that are not numbers") {
 TEST_CASE("bench: an option refuses values that are not numbers") {
     const testing::Workplace place;
     const std::string rows = " --rows none.bf16 --vocab 64";
+    refuses(place, "bench cliffs" + rows, "--most", "1 to 1e+09");
     refuses(place, "bench controller --hot none.hot" + rows, "--temperature", "0.01 to 100");
     refuses(place, "bench decide" + rows, "--temperatures", "0.01 to 100");
     refuses(place, "bench step" + rows, "--temperatures", "0.01 to 100");

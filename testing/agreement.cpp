@@ -1,4 +1,4 @@
-#include "agreement.h"
+#include "testing/agreement.h"
 
 #include <bit>
 #include <cmath>
