@@ -57,7 +57,11 @@ std::size_t LeanRows::block_bytes() const {
 std::size_t LeanRows::bytes_sent(std::uint32_t row, const gpu_writer::LeanWant& want) const {
     const std::size_t blocks = want.flags.has(gpu_writer::Want::whole) ? shape_.slice.blocks : sent(row);
     const std::size_t maxima = shape_.slice.blocks * std::size_t{proto::element_bytes(geometry_.dtype)};
-    return sizeof(proto::LeanHead) + maxima + blocks * block_bytes() + sent(row) * sizeof(std::uint16_t);
+    const auto lean =
+        sampler::lean_column_of(head(row), part_.data(), shape_.layout, shape_.slice.blocks, row);
+    const std::size_t named = lean.named == 0 ? 0 : shape_.layout.bytes_of_named(lean.named);
+    return sizeof(proto::LeanHead) + maxima + blocks * block_bytes() + sent(row) * sizeof(std::uint16_t) +
+           named + lean.best_entries.size_bytes();
 }
 
 const proto::LeanHead& LeanRows::head(std::uint32_t row) const {

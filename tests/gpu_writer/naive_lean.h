@@ -25,8 +25,8 @@ struct NaiveColumn {
     // Where entries are listed: all that count, the best first, and how many have room.
     bool lists = false;
     std::vector<proto::BestEntry> entries;
-    std::size_t taken = 0;                                    // bytes behind them
-    bool names = false;  // the values of ids are sent
+    std::size_t taken = 0;  // bytes behind them
+    bool names = false;     // the values of ids are sent
     std::vector<std::uint32_t> named;
     float told_above = std::numeric_limits<float>::lowest();  // as many as there are may score that
 };
