@@ -53,8 +53,7 @@ class Planner {
     DecisionPath exact_path() const {
         // Adaptive-p's distribution is not of the logits.
         const bool replaced = has_adaptive_p(params_) && plan_.answers_left;
-        const bool by_classes = setting_.dtype != proto::Dtype::fp32 && !replaced && plan_.adjusts_first;
-        return by_classes ? DecisionPath::classes : DecisionPath::whole_row;
+        return plan_.adjusts_first && !replaced ? DecisionPath::classes : DecisionPath::whole_row;
     }
 
     bool is_counted() const {

@@ -60,7 +60,9 @@ class Decider {
     proto::DecisionError from_candidates();
     std::optional<WinnerQuestion::Interval> kept_by_sigma();
     std::optional<std::uint32_t> keep_from(const WinnerQuestion::Interval& from, std::uint32_t candidates);
+    void forget_cut();
     proto::DecisionError answer_without_cut();
+    proto::DecisionError answer_by_candidates();
     proto::DecisionError answer_many();
     proto::DecisionError from_classes();
     proto::DecisionError race_all();

@@ -1,6 +1,7 @@
 // Draws from tokens that were listed or counted by value, and what is answered beside them.
 #include <algorithm>
 #include <cstddef>
+#include <limits>
 
 #include "sampler/canonical_order.h"
 #include "sampler/decider.h"
@@ -126,6 +127,7 @@ DecisionError Decider::from_classes() {
     if (survivors.classes().empty()) return DecisionError::no_token_left;
     chain_.apply(survivors, pruning_.adjustments, proto::Step::end);
     if (has_mirostat(params_)) keep_by_mirostat(params_, request_, survivors, workspace_.vocab);
+    if (survivors.is_open()) return answer_by_candidates();
     const DecisionError fault = drawn(winner_of_classes(classes, survivors));
     if (fault != DecisionError::none || !wants_distribution()) return fault;
     // Adaptive-p's distribution is never computed by classes.
@@ -137,7 +139,7 @@ DecisionError Decider::from_classes() {
 std::optional<Candidate> Decider::winner_of_classes(RowClasses& classes, const Survivors& survivors) {
     if (is_greedy(params_)) return first_maximum();
     if (has_adaptive_p(params_)) return adaptive_winner(classes, survivors);
-    const BoundedValues values = {float_below(survivors.classes().back().value),
+    const BoundedValues values = {float_below(survivors.classes().back().least),
                                   float_above(survivors.classes().front().value)};
     const auto is_left = [&](const Candidate& candidate) { return classes.holds(survivors, candidate); };
     const double temperature = chain_.temperature();
@@ -197,6 +199,7 @@ void Decider::note_listed(std::uint32_t candidates, double scale) {
 // Notes the distribution of classes; only members that are answered are looked for.
 void Decider::note_classes(RowClasses& classes, Survivors survivors, double scale) {
     survivors.weigh(scale);
+    if (wants_processed()) survivors.split_at(drawn_.value);
     note_distribution(survivors, first_left(classes, survivors, answered_of(survivors.tokens())));
 }
 
@@ -204,12 +207,12 @@ void Decider::note_classes(RowClasses& classes, Survivors survivors, double scal
 std::span<const Candidate> Decider::first_left(RowClasses& classes, const Survivors& survivors,
                                                std::uint32_t wanted) {
     if (wanted == 0) return {};
-    double least = survivors.classes().back().value;
+    double least = survivors.classes().back().least;
     std::uint32_t above = 0;
     for (const EqualClass& each : survivors.classes()) {
         above += each.size;
         if (above < wanted) continue;
-        least = each.value;
+        least = each.least;
         break;
     }
     const std::uint32_t found = search_.at_least(float_below(least), all_adjustments(params_)).count;
@@ -224,8 +227,8 @@ std::span<const Candidate> Decider::first_left(RowClasses& classes, const Surviv
     auto of = kept.begin();
     std::uint32_t left = 0;
     for (const Candidate each : all.first(reaching)) {
-        while (of != kept.end() && of->value > each.value) ++of;
-        if (of == kept.end() || of->value != each.value) continue;
+        while (of != kept.end() && of->least > each.value) ++of;
+        if (of == kept.end() || of->value < each.value) continue;
         if (of->size == of->whole || classes.holds(survivors, each)) all[left++] = each;
         if (left == wanted) break;
     }
@@ -242,12 +245,13 @@ void Decider::answer_support(const Survivors& survivors, std::span<const Candida
     const auto total = static_cast<double>(survivors.total());
     const std::uint32_t all = survivors.tokens();
     const std::size_t room = std::min(support_room(params_, request_, all), first.size());
+    double value = std::numeric_limits<double>::quiet_NaN();
+    double probability = 0.0;
     std::size_t count = 0;
-    for (const EqualClass& each : survivors.classes()) {
-        const double probability = static_cast<double>(each.mass) / total;
-        for (std::uint32_t i = 0; i < each.size && count < room; ++i, ++count)
-            workspace_.support[count] = {static_cast<std::int32_t>(first[count].token), 0, probability};
-        if (count == room) break;
+    for (const Candidate& each : first.first(room)) {
+        if (each.value != value) probability = static_cast<double>(survivors.weigher().mass(each.value)) / total;
+        value = each.value;
+        workspace_.support[count++] = {static_cast<std::int32_t>(each.token), 0, probability};
     }
     workspace_.answer_space.support = workspace_.support.first(count);
     workspace_.answer_space.support_total = all;

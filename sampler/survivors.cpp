@@ -1,10 +1,12 @@
 #include "sampler/survivors.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 
 #include "sampler/canonical_order.h"
 #include "sampler/formulas.h"
+#include "sampler/row_classes.h"
 
 namespace croupier::sampler {
 
@@ -62,25 +64,58 @@ Survivors::Survivors(Workspace& workspace, std::uint32_t candidates, std::uint32
         const std::uint32_t most = begin < best ? best : begin + 1;
         std::uint32_t end = begin + 1;
         while (end < most && workspace.candidates[end].value == value) ++end;
-        workspace.classes[count_++] = {value, 0.0, 0, begin, end - begin};
+        workspace.classes[count_++] = class_of(value, begin, end - begin, 0);
         begin = end;
     }
 }
 
-Survivors Survivors::of_classes(Workspace& workspace, std::uint32_t classes) {
+Survivors Survivors::of_classes(Workspace& workspace, std::uint32_t classes, RowClasses& rows) {
     Survivors survivors(workspace);
     survivors.count_ = classes;
+    survivors.rows_ = &rows;
     return survivors;
 }
 
+bool Survivors::has_mixed() const {
+    const auto all = classes();
+    return std::any_of(all.begin(), all.end(), [](const EqualClass& each) { return each.is_mixed(); });
+}
+
+// The values that they had together are weighed one by one.
+void Survivors::split(std::uint32_t place, std::uint32_t classes) {
+    const std::uint32_t made = rows_->split(first_ + place, classes, first_ + count_);
+    count_ = count_ - classes + made;
+    if (weigher_.scale > 0.0) weigh_values(kept().subspan(place, made), weigher_);
+}
+
+// The best class has the value that others are weighed against.
 void Survivors::weigh(double scale) {
+    split_best(1);
     const Weigher weigher = {classes().front().value, scale};
     if (weigher.maximum == weigher_.maximum && weigher.scale == weigher_.scale) return;
     weigher_ = weigher;
-    for (EqualClass& each : kept()) {
-        each.weight = weigher.weight(each.value);
-        each.mass = mass_of_weight(each.weight);
+    rows_ == nullptr ? weigh_values(kept(), weigher_) : rows_->weigh(kept(), weigher_);
+}
+
+void Survivors::split_best(std::uint32_t tokens) {
+    std::uint32_t before = 0;
+    std::uint32_t first = count_;
+    std::uint32_t end = 0;
+    for (std::uint32_t i = 0; i < count_ && before < tokens; ++i) {
+        before += kept()[i].size;
+        if (!kept()[i].is_mixed()) continue;
+        first = std::min(first, i);
+        end = i + 1;
     }
+    if (first < end) split(first, end - first);
+}
+
+void Survivors::split_at(double value) {
+    const auto all = classes();
+    const auto found = std::find_if(all.begin(), all.end(), [&](const EqualClass& each) {
+        return each.is_mixed() && each.least <= value && value <= each.value;
+    });
+    if (found != all.end()) split(static_cast<std::uint32_t>(found - all.begin()), 1);
 }
 
 std::uint32_t Survivors::tokens() const {
@@ -131,18 +166,44 @@ void Survivors::filter(Step step, const proto::SamplingParams& params) {
     }
 }
 
+// Drops classes, the least ones first, while drops(value, weight) holds, but for the last one. Where it holds of
+// a value it holds of smaller ones.
+template <class Drops>
+void Survivors::drop_least(Drops drops) {
+    for (;;) {
+        const EqualClass& least = kept().back();
+        const bool all = drops(least.value, least.weight);
+        if (all && count_ > 1) {
+            --count_;
+        } else if (!all && least.is_mixed() && drops(least.least, weigher_.weight(least.least))) {
+            split(count_ - 1, 1);
+        } else {
+            return;
+        }
+    }
+}
+
 void Survivors::keep_n_sigma(double n) {
-    const double floor = classes().front().value - n * deviation_of(values());
-    while (count_ > 1 && kept().back().value < floor) --count_;
+    const Measured sigma = measure_deviation();
+    const double best = classes().front().value;
+    const auto drop_below = [&](double floor) {
+        drop_least([floor](double value, double /*weight*/) { return value < floor; });
+        return tokens();
+    };
+    const std::uint32_t most = drop_below(best - n * (sigma.value + sigma.error));
+    const std::uint32_t least = drop_below(best - n * (sigma.value - sigma.error));
+    open_ = open_ || most != least || !std::isfinite(sigma.value);
 }
 
 void Survivors::keep_min_p(double min_p) {
-    while (count_ > 1 && kept().back().weight < min_p) --count_;
+    drop_least([min_p](double /*value*/, double weight) { return weight < min_p; });
 }
 
 void Survivors::keep_top_k(std::uint32_t k) {
     std::uint32_t before = 0;
     for (std::uint32_t i = 0; i < count_; ++i) {
+        const bool last = before + kept()[i].size >= k;
+        if (last && kept()[i].is_mixed()) split(i, 1);
         const std::uint32_t size = kept()[i].size;
         if (before + size >= k) return keep_first(i + 1, k - before);
         before += size;
@@ -150,9 +211,11 @@ void Survivors::keep_top_k(std::uint32_t k) {
 }
 
 // The first ones whose mass together reaches the limit; nothing: all of them do not.
-std::optional<Survivors::Prefix> Survivors::prefix_reaching(double limit) const {
+std::optional<Survivors::Prefix> Survivors::prefix_reaching(double limit) {
     Mass before = 0;
     for (std::uint32_t i = 0; i < count_; ++i) {
+        const bool last = static_cast<double>(before + kept()[i].total()) >= limit;
+        if (last && kept()[i].is_mixed()) split(i, 1);
         const EqualClass& each = classes()[i];
         const Mass all = before + each.total();
         if (static_cast<double>(all) >= limit)
@@ -176,27 +239,108 @@ bool Survivors::keep_top_p_of_row(double top_p, double least, double most) {
 }
 
 double Survivors::entropy() {
-    return entropy_of(values(), weigher_, total());
+    const Measured entropy = measure_entropy();
+    open_ = open_ || entropy.error > 0.0;
+    return entropy.value;
+}
+
+// What a sum over all of them may differ by from the one in canonical order, as a share of its terms' sizes.
+double Survivors::order_error() const {
+    return static_cast<double>(tokens()) * 0x1p-51;
+}
+
+Survivors::Measured Survivors::measure_entropy() {
+    const Mass total = this->total();
+    if (!has_mixed()) return {entropy_of(values(), weigher_, total), 0.0};
+    const double log_of_total = log_total(total);
+    const double mean = rows_->sum_exponents(classes(), weigher_) / static_cast<double>(total);
+    return {log_of_total - mean, order_error() * (1.0 + log_of_total - mean)};
+}
+
+// The distances are from the best value; the reference's are from the mean of the values.
+Survivors::Measured Survivors::measure_deviation() {
+    if (!has_mixed()) return {deviation_of(values()), 0.0};
+    const DistanceSums sums = rows_->sum_distances(classes());
+    const double mean = sums.distances / sums.tokens;
+    const double square = sums.squares / sums.tokens;
+    const double low = std::sqrt(std::max(0.0, square - mean * mean - order_error() * square));
+    const double high = std::sqrt(square - mean * mean + order_error() * square);
+    const double rounding = order_error() * (std::abs(classes().front().value) + std::abs(mean));
+    return {(low + high) / 2.0, (high - low) / 2.0 + rounding};
+}
+
+double Survivors::largest_distance(const EqualClass& of, double log_of_total, double entropy) const {
+    const auto distance = [&](double value) {
+        return typical_distance(weigher_.exponent(value), log_of_total, entropy);
+    };
+    return of.is_mixed() ? std::max(distance(of.least), distance(of.value)) : distance(of.value);
+}
+
+// Splits a mixed class that may hold tokens on both sides of the cut, which is in the class that stands last or
+// behind it. Returns false if there is none. If another class is as far away as that one, as far as the
+// entropy is known, the cut is left open.
+bool Survivors::split_for_typical(std::span<const std::uint32_t> order, std::uint32_t last, double log_of_total,
+                                  const Measured& entropy) {
+    if (kept()[last].is_mixed()) {
+        split(last, 1);
+        return true;
+    }
+    const auto distance = [&](double value) {
+        return (log_of_total - weigher_.exponent(value)) - entropy.value;
+    };
+    const double slack = 4.0 * entropy.error;
+    const double cut = std::abs(distance(kept()[last].value));
+    for (const std::uint32_t place : order) {
+        const EqualClass& each = kept()[place];
+        const double from = distance(each.value);
+        const double to = distance(each.least);
+        const double nearest = from <= 0.0 && to >= 0.0 ? 0.0 : std::min(std::abs(from), std::abs(to));
+        const double farthest = std::max(std::abs(from), std::abs(to));
+        if (place == last || nearest > cut + slack || farthest < cut - slack) continue;
+        if (each.is_mixed()) {
+            split(place, 1);
+            return true;
+        }
+        open_ = true;
+    }
+    return false;
 }
 
 void Survivors::keep_typical(double typical_p) {
     const Mass total = this->total();
     const double log_of_total = log_total(total);
-    const double entropy = this->entropy();
-    const std::span<EqualClass> all = kept();
-    const std::span<Candidate> shifts = workspace_->sort_buffer.first(count_);
-    std::transform(all.begin(), all.end(), shifts.begin(), [&](const EqualClass& each) {
-        return Candidate{typical_distance(weigher_.exponent(each.value), log_of_total, entropy), 0};
-    });
-    const std::span<std::uint32_t> order = workspace_->class_order.first(count_);
-    order_valley(shifts, order);
     const double limit = typical_p * static_cast<double>(total);
+    const auto within = [limit](double mass_before) { return mass_before <= limit; };
+    const Measured entropy = measure_entropy();
+    std::span<std::uint32_t> order;
+    for (bool split_one = true; split_one;) {
+        const std::span<EqualClass> all = kept();
+        const std::span<Candidate> shifts = workspace_->sort_buffer.first(count_);
+        std::transform(all.begin(), all.end(), shifts.begin(), [&](const EqualClass& each) {
+            return Candidate{largest_distance(each, log_of_total, entropy.value), 0};
+        });
+        order = workspace_->class_order.first(count_);
+        order_valley(shifts, order);
+        if (entropy.error == 0.0) break;
+        Mass before = 0;
+        std::uint32_t last = order.front();
+        for (const std::uint32_t i : order) {
+            if (!within(static_cast<double>(before))) break;
+            last = i;
+            before += all[i].total();
+        }
+        split_one = split_for_typical(order, last, log_of_total, entropy);
+    }
+    const std::span<EqualClass> all = kept();
     Mass before = 0;
     for (const std::uint32_t i : order) {
         const Mass mass = all[i].total();
-        const auto within = [limit](double mass_before) { return mass_before <= limit; };
         const bool reached = within(static_cast<double>(before));
-        all[i].size = reached ? members_while(all[i], before, within) : 0;
+        if (!reached) {
+            all[i].size = 0;
+        } else if (!all[i].is_mixed()) {
+            all[i].size = members_while(all[i], before, within);
+        }
         before += mass;
     }
     const auto gone =
@@ -204,15 +348,26 @@ void Survivors::keep_typical(double typical_p) {
     count_ = static_cast<std::uint32_t>(gone - all.begin());
 }
 
-void Survivors::drop_top(double threshold) {
-    const double limit = threshold * static_cast<double>(total());
-    std::uint32_t above = 0;
-    for (const EqualClass& each : classes()) {
-        if (static_cast<double>(each.mass) < limit) break;
-        above += each.size;
+// How many tokens have a mass of the limit or more: the first ones.
+std::uint32_t Survivors::count_reaching(double limit) {
+    std::uint32_t reaching = 0;
+    for (std::uint32_t i = 0; i < count_; ++i) {
+        const auto reaches = [&](double weight) {
+            return static_cast<double>(mass_of_weight(weight)) >= limit;
+        };
+        if (!reaches(kept()[i].weight)) break;
+        if (kept()[i].is_mixed() && !reaches(weigher_.weight(kept()[i].least))) split(i, 1);
+        if (!reaches(kept()[i].weight)) break;
+        reaching += kept()[i].size;
     }
+    return reaching;
+}
+
+void Survivors::drop_top(double threshold) {
+    const std::uint32_t above = count_reaching(threshold * static_cast<double>(total()));
     // All but the last that reaches the threshold.
     for (std::uint32_t dropping = above > 0 ? above - 1 : 0; dropping > 0;) {
+        if (kept().front().is_mixed() && kept().front().size > dropping) split(0, 1);
         EqualClass& front = kept().front();
         const std::uint32_t some = std::min(dropping, front.size);
         front.begin += some;
@@ -227,9 +382,11 @@ void Survivors::drop_top(double threshold) {
 
 void Survivors::keep_surprise_up_to(double limit) {
     const Mass total = this->total();
-    const auto surprises = [&](const EqualClass& each) { return surprise_of(each.mass, total) > limit; };
-    while (count_ > 1 && surprises(kept().back())) --count_;
-    if (surprises(kept().front())) keep_first(1, 1);
+    const auto surprises = [&](double /*value*/, double weight) {
+        return surprise_of(mass_of_weight(weight), total) > limit;
+    };
+    drop_least(surprises);
+    if (surprises(kept().front().value, kept().front().weight)) keep_first(1, 1);
 }
 
 bool Survivors::keep_surprise_of_row(double limit, double least, double most) {

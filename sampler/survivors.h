@@ -12,6 +12,8 @@
 
 namespace croupier::sampler {
 
+class RowClasses;
+
 class Survivors {
   public:
     // Takes the workspace's first `candidates`, sorts and groups them. At least one.
@@ -21,8 +23,13 @@ class Survivors {
     // which do for sums over all and for no filter.
     Survivors(Workspace& workspace, std::uint32_t candidates, std::uint32_t best);
 
-    // Classes that the workspace has already, in canonical order; their members are the caller's to find.
-    static Survivors of_classes(Workspace& workspace, std::uint32_t classes);
+    // Classes that the workspace has already, in canonical order; their members are the caller's to find. Mixed
+    // ones are split as filters ask for it.
+    static Survivors of_classes(Workspace& workspace, std::uint32_t classes, RowClasses& rows);
+
+    // Whether a filter of mixed classes could not be told from sums whose order is not the canonical one: then
+    // the survivors are not those of the filters.
+    bool is_open() const { return open_; }
 
     // Weighs every class at 1 / temperature, the best class being the heaviest.
     void weigh(double scale);
@@ -43,6 +50,10 @@ class Survivors {
     // As keep_top_p_of_row().
     [[nodiscard]] bool keep_surprise_of_row(double limit, double least, double most);
     double entropy();
+    // Splits mixed classes until the first ones, which are not mixed, have so many tokens, or all of them.
+    void split_best(std::uint32_t tokens);
+    // Splits the class of this value.
+    void split_at(double value);
 
     Candidate member(const EqualClass& of, std::uint32_t index) const {
         return workspace_->candidates[of.begin + index];
@@ -59,6 +70,23 @@ class Survivors {
     void keep_typical(double typical_p);
     void drop_top(double threshold);  // XTC
 
+    bool has_mixed() const;
+    void split(std::uint32_t place, std::uint32_t classes);
+    template <class Drops>
+    void drop_least(Drops drops);
+    std::uint32_t count_reaching(double limit);
+    // An entropy or a deviation, and what it may be off.
+    struct Measured {
+        double value;
+        double error;
+    };
+    double order_error() const;
+    Measured measure_entropy();
+    Measured measure_deviation();
+    double largest_distance(const EqualClass& of, double log_of_total, double entropy) const;
+    bool split_for_typical(std::span<const std::uint32_t> order, std::uint32_t last, double log_of_total,
+                           const Measured& entropy);
+
     std::span<EqualClass> kept() { return workspace_->classes.subspan(first_, count_); }
     std::span<const ValueClass> values();
     // So many classes, and of the last of them so many members.
@@ -68,13 +96,15 @@ class Survivors {
 
         bool operator==(const Prefix&) const = default;
     };
-    std::optional<Prefix> prefix_reaching(double limit) const;
+    std::optional<Prefix> prefix_reaching(double limit);
     void keep_first(std::uint32_t classes, std::uint32_t members_of_last);
 
     Workspace* workspace_;
     std::uint32_t first_ = 0;
     std::uint32_t count_ = 0;
     Weigher weigher_{0.0, 0.0};
+    RowClasses* rows_ = nullptr;  // of classes that may be mixed
+    bool open_ = false;
 };
 
 }  // namespace croupier::sampler

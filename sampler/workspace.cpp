@@ -76,6 +76,8 @@ std::size_t deal_all(Workspace& workspace, std::byte* memory) {
     carver.deal(workspace.value_classes, vocab);
     carver.deal(workspace.digit_counts, std::size_t{kSortDigits} << kDigitBits);
     carver.deal(workspace.value_counts, std::size_t{1} << 16U);
+    carver.deal(workspace.code_masses, std::size_t{1} << 16U);
+    carver.deal(workspace.counted_codes, std::size_t{1} << 16U);
     carver.deal(workspace.counted_values, std::min(vocab, std::size_t{1} << 16U));
     carver.deal(workspace.first_bias, vocab);
     carver.deal(workspace.next_bias, proto::kMaxBias);

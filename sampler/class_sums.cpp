@@ -1,0 +1,149 @@
+// Compiled once for each instruction set and chosen at run time. Masses are the same in all of them.
+#include "sampler/class_sums.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+#include <cstring>
+
+#include "sampler/row_mask.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "sampler/class_sums.cpp"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include "sampler/codes-inl.h"
+#include "sampler/exp-inl.h"
+#include "sampler/mask-inl.h"
+#include "sampler/mass-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace croupier::sampler::HWY_NAMESPACE {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+using Doubles = hn::Vec<MassLanes>;
+
+void WeighValues(EqualClass* HWY_RESTRICT classes, std::size_t count, const Weigher& weigher) {
+    constexpr std::size_t kTogether = 64;
+    const MassLanes d;
+    HWY_ALIGN double weights[kTogether] = {};
+    HWY_ALIGN double masses[kTogether];
+    for (std::size_t first = 0; first < count; first += kTogether) {
+        const std::size_t some = std::min(kTogether, count - first);
+        for (std::size_t i = 0; i < some; ++i) weights[i] = weigher.exponent(classes[first + i].value);
+        for (std::size_t i = 0; i < some; i += hn::Lanes(d)) {
+            const auto weight = exp_nonpositive_vector(d, hn::Load(d, weights + i));
+            hn::Store(weight, d, weights + i);
+            hn::Store(rounded_weights(weight), d, masses + i);
+        }
+        for (std::size_t i = 0; i < some; ++i) {
+            EqualClass& each = classes[first + i];
+            each.weight = weights[i];
+            if (!each.is_mixed()) each.mass = std::bit_cast<Mass>(masses[i]) - kMassRounderBits;
+        }
+    }
+}
+
+// Shows each block that reaches the range to `visit`, what the mask hides of it being -inf.
+template <class Visit>
+HWY_INLINE void EachBlock(const RowRange& range, Visit visit) {
+    constexpr std::size_t kBytes = kBlock * sizeof(float);
+    HWY_ALIGN float left[kBlock];
+    for (const BlockRun& run : range.row.runs) {
+        WalkRun(run, kBytes, [&](std::uint32_t i, const std::byte* block) HWY_ATTR {
+            const std::uint32_t number = run.first_block + i;
+            if (!(range.block_max[number] >= range.least)) return;
+            const std::uint64_t allowed = allowed_in_block(range.mask, number);
+            if (allowed == ~std::uint64_t{0}) return visit(reinterpret_cast<const float*>(block));
+            std::memcpy(left, block, kBytes);
+            HideMasked(allowed, left);
+            visit(left);
+        });
+    }
+}
+
+void AddCodeMasses(const RowRange& range, const Weigher& weigher, Mass* HWY_RESTRICT sums) {
+    const hn::RebindToUnsigned<MassLanes> du;
+    const auto rounder = hn::Set(du, kMassRounderBits);
+    EachBlock(range, [&](const float* values) HWY_ATTR {
+        HWY_ALIGN Mass masses[kBlock];
+        for (std::size_t i = 0; i < kBlock; i += hn::Lanes(du))
+            hn::Store(hn::Sub(rounded_masses(values + i, weigher), rounder), du, masses + i);
+        for (std::size_t i = 0; i < kBlock; ++i) sums[std::bit_cast<std::uint32_t>(values[i]) >> 16U] += masses[i];
+    });
+}
+
+// Calls visit(values, in_range) for each register of doubles.
+template <class Visit>
+HWY_INLINE void EachInRange(const RowRange& range, Visit visit) {
+    const MassLanes d;
+    const hn::Rebind<float, MassLanes> narrow;
+    const auto least = hn::Set(d, static_cast<double>(range.least));
+    const auto most = hn::Set(d, static_cast<double>(range.most));
+    EachBlock(range, [&](const float* values) HWY_ATTR {
+        for (std::size_t i = 0; i < kBlock; i += hn::Lanes(d)) {
+            const auto value = hn::PromoteTo(d, hn::LoadU(narrow, values + i));
+            visit(value, hn::And(hn::Ge(value, least), hn::Le(value, most)));
+        }
+    });
+}
+
+double SumOfExponents(const RowRange& range, const Weigher& weigher) {
+    const MassLanes d;
+    auto sum = hn::Zero(d);
+    EachInRange(range, [&](Doubles value, hn::Mask<MassLanes> within) HWY_ATTR {
+        const auto exponent =
+            hn::Mul(hn::Sub(value, hn::Set(d, weigher.maximum)), hn::Set(d, weigher.scale));
+        const auto rounded = rounded_weights(exp_nonpositive_vector(d, exponent));
+        const auto mass = hn::Sub(rounded, hn::Set(d, kMassRounder));
+        sum = hn::Add(sum, hn::IfThenElseZero(within, hn::Mul(mass, exponent)));
+    });
+    return hn::GetLane(hn::SumOfLanes(d, sum));
+}
+
+DistanceSums SumOfDistances(const RowRange& range, double reference) {
+    const MassLanes d;
+    auto tokens = hn::Zero(d);
+    auto distances = hn::Zero(d);
+    auto squares = hn::Zero(d);
+    EachInRange(range, [&](Doubles value, hn::Mask<MassLanes> within) HWY_ATTR {
+        const auto distance = hn::IfThenElseZero(within, hn::Sub(value, hn::Set(d, reference)));
+        tokens = hn::Add(tokens, hn::IfThenElseZero(within, hn::Set(d, 1.0)));
+        distances = hn::Add(distances, distance);
+        squares = hn::Add(squares, hn::Mul(distance, distance));
+    });
+    return {hn::GetLane(hn::SumOfLanes(d, tokens)), hn::GetLane(hn::SumOfLanes(d, distances)),
+            hn::GetLane(hn::SumOfLanes(d, squares))};
+}
+
+}  // namespace croupier::sampler::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace croupier::sampler {
+
+HWY_EXPORT(WeighValues);
+HWY_EXPORT(AddCodeMasses);
+HWY_EXPORT(SumOfExponents);
+HWY_EXPORT(SumOfDistances);
+
+void weigh_values(std::span<EqualClass> classes, const Weigher& weigher) noexcept {
+    HWY_DYNAMIC_DISPATCH(WeighValues)(classes.data(), classes.size(), weigher);
+}
+
+void add_code_masses(const RowRange& range, const Weigher& weigher, std::span<Mass> masses) noexcept {
+    HWY_DYNAMIC_DISPATCH(AddCodeMasses)(range, weigher, masses.data());
+}
+
+double sum_of_exponents(const RowRange& range, const Weigher& weigher) noexcept {
+    return HWY_DYNAMIC_DISPATCH(SumOfExponents)(range, weigher);
+}
+
+DistanceSums sum_of_distances(const RowRange& range, double reference) noexcept {
+    return HWY_DYNAMIC_DISPATCH(SumOfDistances)(range, reference);
+}
+
+}  // namespace croupier::sampler
+#endif  // HWY_ONCE
