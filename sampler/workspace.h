@@ -60,9 +60,6 @@ struct CountedValue {
     std::uint32_t count;
 };
 
-constexpr std::uint32_t kDigitBits = 11;
-constexpr std::uint32_t kSortDigits = 8;  // 2 of the token id, 6 of the logit
-
 using request::DecisionPath;
 
 // Where an untruncated draw's accepted proposal came from.
@@ -141,7 +138,7 @@ class Workspace {
     std::span<EqualClass> classes;
     std::span<std::uint32_t> class_order;
     std::span<ValueClass> value_classes;
-    std::span<std::uint32_t> digit_counts;  // kSortDigits tables of 1 << kDigitBits
+    std::span<std::uint32_t> rank_ends;  // of a sort, two lists of up to 2^16
     std::span<std::uint32_t> value_counts;  // a 16-bit code's; all zero between decisions
     std::span<Mass> code_masses;            // of the tokens whose codes begin with these 16 bits
     std::span<std::uint16_t> counted_codes;
