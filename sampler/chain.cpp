@@ -63,17 +63,18 @@ void Chain::set_temperature(Survivors& survivors) {
 }
 
 void Chain::apply(Survivors& survivors, const Adjustments& done, Step applied) {
+    temperature_ = 1.0;
     for (const Step step : order_of(params_)) {
+        if (survivors.is_open()) return;
         if (step == Step::temperature && takes_step(params_, step)) set_temperature(survivors);
         const bool late = (step == Step::penalties && !done.penalties) || (step == Step::dry && !done.dry);
         if (late && takes_step(params_, step)) adjust_late(survivors, step);
         if (!is_filter(step) || !takes_step(params_, step)) continue;
         if (step == applied) continue;
-        survivors.weigh(1.0 / temperature_);
+        if (step != Step::top_k && step != Step::top_n_sigma) survivors.weigh(1.0 / temperature_);
         if (step == Step::xtc && !request::xtc_acts(params_, random_position(request_))) continue;
         survivors.filter(step, params_);
     }
-    survivors.weigh(1.0 / temperature_);
 }
 
 }  // namespace croupier::sampler

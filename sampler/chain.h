@@ -23,8 +23,8 @@ class Chain {
         : params_(params), request_(request), adjust_(adjust), workspace_(workspace) {}
 
     // Applies the order's filters to candidates that were searched for with the adjustments `done`, except
-    // the filter `applied`, which the search applied already. Leaves the survivors weighed at the final
-    // temperature.
+    // the filter `applied`, which the search applied already. Whether the survivors are weighed, and at which
+    // temperature, is left open.
     void apply(Survivors& survivors, const Adjustments& done, proto::Step applied);
     double temperature() const { return temperature_; }
 

@@ -73,15 +73,17 @@ class Decider {
     Candidate draw_mirostat(Survivors& survivors, double temperature);
     template <class Eligible>
     std::optional<Candidate> winner(double temperature, const BoundedValues& values, Eligible eligible);
-    std::optional<Candidate> winner_of_classes(RowClasses& classes, const Survivors& survivors);
-    std::optional<Candidate> adaptive_winner(RowClasses& classes, const Survivors& survivors);
+    std::optional<Candidate> winner_of_classes(RowClasses& classes, Survivors& survivors);
+    std::optional<Candidate> adaptive_winner(RowClasses& classes, Survivors& survivors);
     proto::DecisionError answer_exactly();
     proto::DecisionError propose_or_race();
     std::optional<Candidate> propose(double scale);
     void take_first_maximum(std::uint32_t candidates);
     void draw_untruncated(std::uint32_t candidates);
     void draw_survivor(Survivors survivors);
-    Candidate draw_adaptive(const Survivors& survivors, std::uint32_t tokens);
+    void draw_left(Survivors& survivors);
+    std::optional<Candidate> late_winner(RowClasses& classes, const Survivors& survivors);
+    Candidate draw_adaptive(Survivors& survivors, std::uint32_t tokens);
     std::optional<Candidate> first_maximum();
     void answer_alone();
     std::uint32_t answered_of(std::uint32_t tokens) const;
@@ -89,8 +91,8 @@ class Decider {
     void note_classes(RowClasses& classes, Survivors survivors, double scale);
     std::span<const Candidate> first_left(RowClasses& classes, const Survivors& survivors,
                                           std::uint32_t wanted);
-    void note_distribution(const Survivors& survivors, std::span<const Candidate> first);
-    void answer_support(const Survivors& survivors, std::span<const Candidate> first);
+    void note_distribution(Survivors& survivors, std::span<const Candidate> first);
+    void answer_support(Survivors& survivors, std::span<const Candidate> first);
     double scale() const { return pruning_.scale; }
     // Proposals are made from the row as it stands, whatever the mask hides of it.
     bool races_masked() const {

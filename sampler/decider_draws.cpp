@@ -26,6 +26,10 @@ Mass mass_of_nth(const Survivors& survivors, std::size_t n) {
     return 0;
 }
 
+BoundedValues bounds_of(const Survivors& survivors) {
+    return {float_below(survivors.classes().back().least), float_above(survivors.classes().front().value)};
+}
+
 Candidate first_of(std::span<const Candidate> some) {
     return *std::min_element(some.begin(), some.end(), canonically_before);
 }
@@ -85,6 +89,11 @@ void Decider::draw_untruncated(std::uint32_t candidates) {
 
 void Decider::draw_survivor(Survivors survivors) {
     chain_.apply(survivors, pruning_.adjustments, applied_);
+    draw_left(survivors);
+}
+
+void Decider::draw_left(Survivors& survivors) {
+    if (request::replaces_draw(params_)) survivors.weigh(1.0 / chain_.temperature());
     const double temperature = chain_.temperature();
     if (has_mirostat(params_)) {
         keep_by_mirostat(params_, request_, survivors, workspace_.vocab);
@@ -103,7 +112,7 @@ void Decider::draw_survivor(Survivors survivors) {
 }
 
 // Adaptive-p replaces the distribution by one of the distance to the probability that it aims at.
-Candidate Decider::draw_adaptive(const Survivors& survivors, std::uint32_t tokens) {
+Candidate Decider::draw_adaptive(Survivors& survivors, std::uint32_t tokens) {
     const auto total = static_cast<double>(survivors.total());
     const double aim = adaptive_aim(params_, request_.feedback);
     const auto all = workspace_.candidates.first(tokens);
@@ -121,11 +130,19 @@ Candidate Decider::draw_adaptive(const Survivors& survivors, std::uint32_t token
 }
 
 DecisionError Decider::from_classes() {
-    RowClasses classes(row_, adjust_, all_adjustments(params_), request_, workspace_);
+    RowClasses classes(row_, adjust_, pruning_.adjustments, request_, workspace_);
     Survivors survivors = classes.list();
     if (row_.lacks_blocks()) return DecisionError::none;
     if (survivors.classes().empty()) return DecisionError::no_token_left;
-    chain_.apply(survivors, pruning_.adjustments, proto::Step::end);
+    const bool races_late = plan_.adjusts_last && !plan_.answers_left;
+    chain_.apply(survivors, races_late ? all_adjustments(params_) : pruning_.adjustments, proto::Step::end);
+    if (survivors.is_open()) return answer_by_candidates();
+    if (races_late) return drawn(late_winner(classes, survivors));
+    if (!survivors.is_of_row()) {
+        draw_left(survivors);
+        return DecisionError::none;
+    }
+    if (request::replaces_draw(params_)) survivors.weigh(1.0 / chain_.temperature());
     if (has_mirostat(params_)) keep_by_mirostat(params_, request_, survivors, workspace_.vocab);
     if (survivors.is_open()) return answer_by_candidates();
     const DecisionError fault = drawn(winner_of_classes(classes, survivors));
@@ -136,11 +153,19 @@ DecisionError Decider::from_classes() {
     return DecisionError::none;
 }
 
-std::optional<Candidate> Decider::winner_of_classes(RowClasses& classes, const Survivors& survivors) {
+// What stands behind all filters changes what is drawn, but not what it is drawn from.
+std::optional<Candidate> Decider::late_winner(RowClasses& classes, const Survivors& survivors) {
+    const Adjustments all = all_adjustments(params_);
+    const bool lowers = adjust_.lowers_only(all) && !adjust_.has_raising_bias();
+    const BoundedValues bounds = lowers ? bounds_of(survivors) : kAllValues;
+    return winner(chain_.temperature(), bounds,
+                  [&](const Candidate& candidate) { return classes.holds(survivors, candidate.token); });
+}
+
+std::optional<Candidate> Decider::winner_of_classes(RowClasses& classes, Survivors& survivors) {
     if (is_greedy(params_)) return first_maximum();
     if (has_adaptive_p(params_)) return adaptive_winner(classes, survivors);
-    const BoundedValues values = {float_below(survivors.classes().back().least),
-                                  float_above(survivors.classes().front().value)};
+    const BoundedValues values = bounds_of(survivors);
     const auto is_left = [&](const Candidate& candidate) { return classes.holds(survivors, candidate); };
     const double temperature = chain_.temperature();
     const bool may_propose = proposes(params_) && !has_mirostat(params_);
@@ -164,7 +189,7 @@ std::optional<Candidate> Decider::first_maximum() {
 
 // As draw_adaptive(), of all tokens. Up to the aim a larger probability replaces a logit by a larger one: a
 // block's maximum bounds what replaces its tokens.
-std::optional<Candidate> Decider::adaptive_winner(RowClasses& classes, const Survivors& survivors) {
+std::optional<Candidate> Decider::adaptive_winner(RowClasses& classes, Survivors& survivors) {
     const Weigher weigher = survivors.weigher();
     const auto total = static_cast<double>(survivors.total());
     const double aim = adaptive_aim(params_, request_.feedback);
@@ -215,7 +240,7 @@ std::span<const Candidate> Decider::first_left(RowClasses& classes, const Surviv
         least = each.least;
         break;
     }
-    const std::uint32_t found = search_.at_least(float_below(least), all_adjustments(params_)).count;
+    const std::uint32_t found = search_.at_least(float_below(least), pruning_.adjustments).count;
     const auto all = workspace_.candidates.first(found);
     const auto end =
         std::remove_if(all.begin(), all.end(), [&](const Candidate& each) { return each.value < least; });
@@ -235,13 +260,13 @@ std::span<const Candidate> Decider::first_left(RowClasses& classes, const Surviv
     return all.first(left);
 }
 
-void Decider::note_distribution(const Survivors& survivors, std::span<const Candidate> first) {
+void Decider::note_distribution(Survivors& survivors, std::span<const Candidate> first) {
     if (wants_shares()) answer_support(survivors, first);
     if (wants_processed())
         processed_logprob_ = processed_logprobs(params_, drawn_, survivors, first, workspace_);
 }
 
-void Decider::answer_support(const Survivors& survivors, std::span<const Candidate> first) {
+void Decider::answer_support(Survivors& survivors, std::span<const Candidate> first) {
     const auto total = static_cast<double>(survivors.total());
     const std::uint32_t all = survivors.tokens();
     const std::size_t room = std::min(support_room(params_, request_, all), first.size());

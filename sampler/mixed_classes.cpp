@@ -19,8 +19,8 @@ std::uint32_t count_values(std::span<const Candidate> sorted) {
 
 }  // namespace
 
-// The tokens of consecutive classes are the workspace's first candidates, sorted.
-std::uint32_t RowClasses::list_within(std::span<const EqualClass> run) {
+// The tokens of consecutive classes are the workspace's first candidates.
+std::uint32_t RowClasses::gather(std::span<const EqualClass> run) {
     const double least = run.back().least;
     const double most = run.front().value;
     const auto is_within = [least, most](double value) { return value >= least && value <= most; };
@@ -37,14 +37,28 @@ std::uint32_t RowClasses::list_within(std::span<const EqualClass> run) {
     for (const ChangedToken& each : changed()) {
         if (!is_within(static_cast<double>(each.raw))) take(each.adjusted, each.token);
     }
-    sort_canonically(workspace_, count);
     return count;
+}
+
+// Classes that were cut stand first or last.
+std::uint32_t RowClasses::list_left(const Survivors& left) {
+    const std::span<const EqualClass> classes = left.classes();
+    const auto found = workspace_.candidates.first(gather(classes));
+    const auto is_cut_off = [&](const EqualClass& of, const Candidate& candidate) {
+        return of.size < of.whole && candidate.value == of.value && !holds(left, candidate);
+    };
+    const auto gone = std::remove_if(found.begin(), found.end(), [&](const Candidate& each) {
+        return is_cut_off(classes.front(), each) || is_cut_off(classes.back(), each);
+    });
+    return static_cast<std::uint32_t>(gone - found.begin());
 }
 
 std::uint32_t RowClasses::split(std::uint32_t place, std::uint32_t some, std::uint32_t count) {
     const std::span<EqualClass> classes = workspace_.classes;
     const std::span<EqualClass> run = classes.subspan(place, some);
-    const auto tokens = workspace_.candidates.first(list_within(run));
+    const std::uint32_t gathered = gather(run);
+    sort_canonically(workspace_, gathered);
+    const auto tokens = workspace_.candidates.first(gathered);
     const std::uint32_t values = count_values(tokens);
     if (values == 0 || count - some + values > classes.size()) {
         // Only of a row that is overwritten meanwhile.
@@ -71,8 +85,7 @@ RowRange RowClasses::range_of(double least, double most) const {
 }
 
 // A mixed class is all that has its code. What the pass leaves at other codes is not used.
-void RowClasses::weigh(std::span<EqualClass> classes, const Weigher& weigher) {
-    weigh_values(classes, weigher);
+void RowClasses::sum_mixed(std::span<EqualClass> classes, const Weigher& weigher) {
     const auto is_mixed = [](const EqualClass& each) { return each.is_mixed(); };
     const auto first = std::find_if(classes.begin(), classes.end(), is_mixed);
     if (first == classes.end()) return;

@@ -29,12 +29,18 @@ class RowClasses {
 
     // Whether a token of the row is one of those that were left of list().
     bool holds(const Survivors& left, const Candidate& candidate);
+    // The same where later steps may have moved it.
+    bool holds(const Survivors& left, std::uint32_t token) {
+        return holds(left, Candidate{adjust_(token, row_.value_at(token), on_), token});
+    }
+    // Puts those that were left as the workspace's first candidates, in no particular order; returns how many.
+    std::uint32_t list_left(const Survivors& left);
 
     // For Survivors, of the workspace's first `count` classes (mixed_classes.cpp). Replaces `some` of them, which
     // are whole, by a class for each of their values; returns how many.
     std::uint32_t split(std::uint32_t place, std::uint32_t some, std::uint32_t count);
-    // Weighs these classes, which are all of the row from one value to another.
-    void weigh(std::span<EqualClass> classes, const Weigher& weigher);
+    // Sums the masses of the mixed ones of these classes, which are all of the row from one value to another.
+    void sum_mixed(std::span<EqualClass> classes, const Weigher& weigher);
     // In double, in no particular order: the sums of the tokens' masses, each times its exponent, and of their
     // distances from the best.
     double sum_exponents(std::span<const EqualClass> classes, const Weigher& weigher) const;
@@ -55,7 +61,7 @@ class RowClasses {
     };
     const KeptPart& kept_part(const EqualClass& of);
     std::span<std::uint32_t> list_members(double value);
-    std::uint32_t list_within(std::span<const EqualClass> run);
+    std::uint32_t gather(std::span<const EqualClass> run);
     std::span<const ChangedToken> changed() const { return workspace_.changed.first(changed_); }
     RowRange range_of(double least, double most) const;
     template <class Change>

@@ -94,7 +94,8 @@ void Survivors::weigh(double scale) {
     const Weigher weigher = {classes().front().value, scale};
     if (weigher.maximum == weigher_.maximum && weigher.scale == weigher_.scale) return;
     weigher_ = weigher;
-    rows_ == nullptr ? weigh_values(kept(), weigher_) : rows_->weigh(kept(), weigher_);
+    sums_mixed_ = false;
+    weigh_values(kept(), weigher_);
 }
 
 void Survivors::split_best(std::uint32_t tokens) {
@@ -124,7 +125,9 @@ std::uint32_t Survivors::tokens() const {
     return tokens;
 }
 
-Mass Survivors::total() const {
+Mass Survivors::total() {
+    if (rows_ != nullptr && !sums_mixed_) rows_->sum_mixed(kept(), weigher_);
+    sums_mixed_ = true;
     Mass total = 0;
     for (const EqualClass& each : classes()) total += each.total();
     return total;
@@ -184,6 +187,7 @@ void Survivors::drop_least(Drops drops) {
 }
 
 void Survivors::keep_n_sigma(double n) {
+    split_best(1);
     const Measured sigma = measure_deviation();
     const double best = classes().front().value;
     const auto drop_below = [&](double floor) {
@@ -410,6 +414,7 @@ bool Survivors::keep_surprise_of_row(double limit, double least, double most) {
 }
 
 std::uint32_t Survivors::flatten() const {
+    if (rows_ != nullptr) return rows_->list_left(*this);
     std::uint32_t count = 0;
     for (const EqualClass& each : classes()) {
         for (std::uint32_t i = 0; i < each.size; ++i) workspace_->candidates[count++] = member(each, i);

@@ -30,14 +30,17 @@ class Survivors {
     // Whether a filter of mixed classes could not be told from sums whose order is not the canonical one: then
     // the survivors are not those of the filters.
     bool is_open() const { return open_; }
+    // Whether the members of classes are to be looked for in the row.
+    bool is_of_row() const { return rows_ != nullptr; }
 
-    // Weighs every class at 1 / temperature, the best class being the heaviest.
+    // Weighs every class at 1 / temperature, the best class being the heaviest. The masses of mixed classes are
+    // summed when the total is asked for.
     void weigh(double scale);
     double scale() const { return weigher_.scale; }
     const Weigher& weigher() const { return weigher_; }
 
     std::uint32_t tokens() const;
-    Mass total() const;
+    Mass total();
     std::span<const EqualClass> classes() const { return workspace_->classes.subspan(first_, count_); }
 
     // By one filter of the order, at the scale that was weighed last.
@@ -105,6 +108,7 @@ class Survivors {
     Weigher weigher_{0.0, 0.0};
     RowClasses* rows_ = nullptr;  // of classes that may be mixed
     bool open_ = false;
+    bool sums_mixed_ = false;  // mixed classes have their masses
 };
 
 }  // namespace croupier::sampler
