@@ -22,6 +22,9 @@ struct RowRange {
     float most;
 };
 
+// The mass of all its tokens together.
+Mass mass_of_range(const RowRange& range, const Weigher& weigher) noexcept;
+
 // Adds the mass of each token to that of its code's upper 16 bits. What is outside of the range may be left
 // out, or be weighed as anything.
 void add_code_masses(const RowRange& range, const Weigher& weigher, std::span<Mass> masses) noexcept;

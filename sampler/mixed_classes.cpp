@@ -114,19 +114,27 @@ void RowClasses::visit_moved(std::span<const EqualClass> classes, Change change)
     const double most = classes.front().value;
     const auto within = [least, most](double value) { return value >= least && value <= most; };
     for (const ChangedToken& each : changed()) {
-        if (within(static_cast<double>(each.raw))) change(static_cast<double>(each.raw), -1.0);
-        if (within(each.adjusted)) change(each.adjusted, 1.0);
+        if (within(static_cast<double>(each.raw))) change(static_cast<double>(each.raw), -1);
+        if (within(each.adjusted)) change(each.adjusted, 1);
     }
     for (const EqualClass& each : classes) {
-        if (each.size < each.whole) change(each.value, -static_cast<double>(each.whole - each.size));
+        if (each.size < each.whole) change(each.value, -std::int64_t{each.whole - each.size});
     }
+}
+
+Mass RowClasses::total(std::span<const EqualClass> classes, const Weigher& weigher) const {
+    Mass total = mass_of_range(range_of(classes.back().least, classes.front().value), weigher);
+    visit_moved(classes, [&](double value, std::int64_t count) {
+        total += weigher.mass(value) * static_cast<Mass>(count);
+    });
+    return total;
 }
 
 double RowClasses::sum_exponents(std::span<const EqualClass> classes, const Weigher& weigher) const {
     double sum = sum_of_exponents(range_of(classes.back().least, classes.front().value), weigher);
-    visit_moved(classes, [&](double value, double count) {
+    visit_moved(classes, [&](double value, std::int64_t count) {
         const double exponent = weigher.exponent(value);
-        sum += count * (static_cast<double>(mass_of_weight(exp_nonpositive(exponent))) * exponent);
+        sum += static_cast<double>(count) * (static_cast<double>(mass_of_weight(exp_nonpositive(exponent))) * exponent);
     });
     return sum;
 }
@@ -134,7 +142,9 @@ double RowClasses::sum_exponents(std::span<const EqualClass> classes, const Weig
 DistanceSums RowClasses::sum_distances(std::span<const EqualClass> classes) const {
     const double best = classes.front().value;
     DistanceSums sums = sum_of_distances(range_of(classes.back().least, best), best);
-    visit_moved(classes, [&](double value, double count) { sums.add(value - best, count); });
+    visit_moved(classes, [&](double value, std::int64_t count) {
+        sums.add(value - best, static_cast<double>(count));
+    });
     return sums;
 }
 

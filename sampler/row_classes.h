@@ -41,6 +41,8 @@ class RowClasses {
     std::uint32_t split(std::uint32_t place, std::uint32_t some, std::uint32_t count);
     // Sums the masses of the mixed ones of these classes, which are all of the row from one value to another.
     void sum_mixed(std::span<EqualClass> classes, const Weigher& weigher);
+    // The mass of all of them together, for which the mixed ones need not be summed.
+    Mass total(std::span<const EqualClass> classes, const Weigher& weigher) const;
     // In double, in no particular order: the sums of the tokens' masses, each times its exponent, and of their
     // distances from the best.
     double sum_exponents(std::span<const EqualClass> classes, const Weigher& weigher) const;

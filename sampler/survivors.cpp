@@ -95,6 +95,7 @@ void Survivors::weigh(double scale) {
     if (weigher.maximum == weigher_.maximum && weigher.scale == weigher_.scale) return;
     weigher_ = weigher;
     sums_mixed_ = false;
+    total_.reset();
     weigh_values(kept(), weigher_);
 }
 
@@ -126,7 +127,13 @@ std::uint32_t Survivors::tokens() const {
 }
 
 Mass Survivors::total() {
-    if (rows_ != nullptr && !sums_mixed_) rows_->sum_mixed(kept(), weigher_);
+    if (!total_) total_ = sums_mixed_ || !has_mixed() ? sum_classes() : rows_->total(classes(), weigher_);
+    return *total_;
+}
+
+// The total, where each class's own is needed too.
+Mass Survivors::sum_classes() {
+    if (!sums_mixed_ && has_mixed()) rows_->sum_mixed(kept(), weigher_);
     sums_mixed_ = true;
     Mass total = 0;
     for (const EqualClass& each : classes()) total += each.total();
@@ -136,6 +143,7 @@ Mass Survivors::total() {
 void Survivors::keep_first(std::uint32_t classes, std::uint32_t members_of_last) {
     count_ = classes;
     kept().back().size = members_of_last;
+    total_.reset();
 }
 
 std::span<const ValueClass> Survivors::values() {
@@ -147,6 +155,11 @@ std::span<const ValueClass> Survivors::values() {
 }
 
 void Survivors::filter(Step step, const proto::SamplingParams& params) {
+    apply(step, params);
+    total_.reset();
+}
+
+void Survivors::apply(Step step, const proto::SamplingParams& params) {
     switch (step) {
         case Step::top_n_sigma:
             return keep_n_sigma(params.top_n_sigma);
@@ -230,7 +243,7 @@ std::optional<Survivors::Prefix> Survivors::prefix_reaching(double limit) {
 }
 
 void Survivors::keep_top_p(double top_p) {
-    const auto prefix = prefix_reaching(top_p * static_cast<double>(total()));
+    const auto prefix = prefix_reaching(top_p * static_cast<double>(sum_classes()));
     if (prefix) keep_first(prefix->classes, prefix->members_of_last);
 }
 
@@ -311,7 +324,7 @@ bool Survivors::split_for_typical(std::span<const std::uint32_t> order, std::uin
 }
 
 void Survivors::keep_typical(double typical_p) {
-    const Mass total = this->total();
+    const Mass total = sum_classes();
     const double log_of_total = log_total(total);
     const double limit = typical_p * static_cast<double>(total);
     const auto within = [limit](double mass_before) { return mass_before <= limit; };
@@ -390,6 +403,7 @@ void Survivors::keep_surprise_up_to(double limit) {
         return surprise_of(mass_of_weight(weight), total) > limit;
     };
     drop_least(surprises);
+    total_.reset();
     if (surprises(kept().front().value, kept().front().weight)) keep_first(1, 1);
 }
 
@@ -409,6 +423,7 @@ bool Survivors::keep_surprise_of_row(double limit, double least, double most) {
         keep_first(1, 1);
     } else {
         count_ = kept_classes;
+        total_.reset();
     }
     return true;
 }

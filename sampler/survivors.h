@@ -34,7 +34,7 @@ class Survivors {
     bool is_of_row() const { return rows_ != nullptr; }
 
     // Weighs every class at 1 / temperature, the best class being the heaviest. The masses of mixed classes are
-    // summed when the total is asked for.
+    // summed when a filter needs them.
     void weigh(double scale);
     double scale() const { return weigher_.scale; }
     const Weigher& weigher() const { return weigher_; }
@@ -67,6 +67,7 @@ class Survivors {
   private:
     explicit Survivors(Workspace& workspace) : workspace_(&workspace) {}
 
+    void apply(proto::Step step, const proto::SamplingParams& params);
     void keep_n_sigma(double n);
     void keep_min_p(double min_p);
     void keep_top_p(double top_p);
@@ -74,6 +75,7 @@ class Survivors {
     void drop_top(double threshold);  // XTC
 
     bool has_mixed() const;
+    Mass sum_classes();
     void split(std::uint32_t place, std::uint32_t classes);
     template <class Drops>
     void drop_least(Drops drops);
@@ -109,6 +111,7 @@ class Survivors {
     RowClasses* rows_ = nullptr;  // of classes that may be mixed
     bool open_ = false;
     bool sums_mixed_ = false;  // mixed classes have their masses
+    std::optional<Mass> total_;
 };
 
 }  // namespace croupier::sampler
