@@ -76,38 +76,47 @@ void insert_each(std::span<Candidate> nearly_sorted) {
     }
 }
 
-// Values of one rank lie about evenly: each is put to where it would stand if they did, and then in order.
-void sort_rank(std::span<const Candidate> from, std::span<Candidate> to, std::span<std::uint32_t> room) {
+// Puts each candidate to where it would stand if the values lay evenly. Returns how many share a place at most:
+// equal ones all do.
+std::uint32_t spread_out(std::span<const Candidate> from, std::span<Candidate> to,
+                         std::span<std::uint32_t> places) {
+    const auto by_value = [](const Candidate& a, const Candidate& b) { return a.value < b.value; };
+    const auto [least, most] = std::minmax_element(from.begin(), from.end(), by_value);
+    const double highest = most->value;
+    if (least->value == highest) {
+        std::copy(from.begin(), from.end(), to.begin());
+        return static_cast<std::uint32_t>(from.size());
+    }
+    const double scale = static_cast<double>(places.size() - 1) / (highest - least->value);
+    const auto place_of = [&](const Candidate& each) {
+        return static_cast<std::size_t>((highest - each.value) * scale);
+    };
+    std::fill(places.begin(), places.end(), 0);
+    for (const Candidate& each : from) ++places[place_of(each)];
+    std::uint32_t start = 0;
+    std::uint32_t largest = 0;
+    for (std::uint32_t& place : places) {
+        largest = std::max(largest, place);
+        start += std::exchange(place, start);
+    }
+    for (const Candidate& each : from) to[places[place_of(each)]++] = each;
+    return largest;
+}
+
+// Candidates of one rank lie in `from`, and end in `to`.
+void sort_rank(std::span<const Candidate> from, std::span<Candidate> to, std::span<std::uint32_t> places) {
     constexpr std::size_t kFew = 24;
     constexpr std::uint32_t kUneven = 48;
-    const auto [least, most] = std::minmax_element(
-        from.begin(), from.end(), [](const Candidate& a, const Candidate& b) { return a.value < b.value; });
-    const bool spreads = from.size() > kFew && has_own_bits(coarse_rank(from.front())) && least->value < most->value;
-    std::uint32_t largest = 0;
-    if (spreads) {
-        const auto places = room.first(std::min(from.size(), room.size()));
-        const double highest = most->value;
-        const double scale = static_cast<double>(places.size() - 1) / (highest - least->value);
-        const auto place_of = [&](const Candidate& each) {
-            return static_cast<std::size_t>((highest - each.value) * scale);
-        };
-        std::fill(places.begin(), places.end(), 0);
-        for (const Candidate& each : from) ++places[place_of(each)];
-        std::uint32_t start = 0;
-        for (std::uint32_t& place : places) {
-            largest = std::max(largest, place);
-            start += std::exchange(place, start);
-        }
-        for (const Candidate& each : from) to[places[place_of(each)]++] = each;
+    const bool sorted = std::is_sorted(from.begin(), from.end(), canonically_before);
+    if (!sorted && from.size() > kFew && has_own_bits(coarse_rank(from.front()))) {
+        const std::uint32_t largest = spread_out(from, to, places.first(std::min(from.size(), places.size())));
+        if (largest <= kUneven) return insert_each(to);
     } else {
         std::copy(from.begin(), from.end(), to.begin());
+        if (sorted) return;
+        if (from.size() <= kFew) return insert_each(to);
     }
-    if (std::is_sorted(to.begin(), to.end(), canonically_before)) return;
-    if (largest > kUneven || (!spreads && from.size() > kFew)) {
-        std::sort(to.begin(), to.end(), canonically_before);
-    } else {
-        insert_each(to);
-    }
+    std::sort(to.begin(), to.end(), canonically_before);
 }
 
 void sort_many(Workspace& workspace, std::span<Candidate> all) {

@@ -41,7 +41,7 @@ class Decider {
                 race_as_it_stands(view, plan, request), workspace),
           hash_race_(row_, adjust_, all_adjustments(params), params, request, workspace),
           search_(row_, adjust_, request, workspace),
-          chain_(params, request, adjust_, workspace) {}
+          chain_(params, request, adjust_, draws_by_race(params, plan), workspace) {}
 
     proto::DecisionError scan();
     proto::DecisionError choose();
@@ -52,6 +52,10 @@ class Decider {
     bool lacks_blocks() const { return row_.lacks_blocks(); }
 
   private:
+    // Which nothing is answered beside that depends on the temperature.
+    static bool draws_by_race(const proto::SamplingParams& params, const request::Plan& plan) {
+        return params.rng == proto::Rng::race && !plan.answers_left && !request::replaces_draw(params);
+    }
     static constexpr float kNoLogprob = std::numeric_limits<float>::quiet_NaN();
 
     RowFault scan_row() const;

@@ -1,7 +1,7 @@
 // Draws from tokens that were listed or counted by value, and what is answered beside them.
 #include <algorithm>
+#include <array>
 #include <cstddef>
-#include <limits>
 
 #include "sampler/canonical_order.h"
 #include "sampler/decider.h"
@@ -270,15 +270,18 @@ void Decider::answer_support(Survivors& survivors, std::span<const Candidate> fi
     const auto total = static_cast<double>(survivors.total());
     const std::uint32_t all = survivors.tokens();
     const std::size_t room = std::min(support_room(params_, request_, all), first.size());
-    double value = std::numeric_limits<double>::quiet_NaN();
-    double probability = 0.0;
-    std::size_t count = 0;
-    for (const Candidate& each : first.first(room)) {
-        if (each.value != value) probability = static_cast<double>(survivors.weigher().mass(each.value)) / total;
-        value = each.value;
-        workspace_.support[count++] = {static_cast<std::int32_t>(each.token), 0, probability};
+    std::array<EqualClass, 64> some;
+    for (std::size_t begin = 0; begin < room; begin += some.size()) {
+        const auto own = first.subspan(begin, std::min(some.size(), room - begin));
+        std::transform(own.begin(), own.end(), some.begin(),
+                       [](const Candidate& each) { return class_of(each.value, 0, 1, 1); });
+        weigh_values(std::span(some).first(own.size()), survivors.weigher());
+        for (std::size_t i = 0; i < own.size(); ++i) {
+            workspace_.support[begin + i] = {static_cast<std::int32_t>(own[i].token), 0,
+                                             static_cast<double>(some[i].mass) / total};
+        }
     }
-    workspace_.answer_space.support = workspace_.support.first(count);
+    workspace_.answer_space.support = workspace_.support.first(room);
     workspace_.answer_space.support_total = all;
 }
 

@@ -89,8 +89,11 @@ void Survivors::split(std::uint32_t place, std::uint32_t classes) {
 }
 
 // The best class has the value that others are weighed against.
-void Survivors::weigh(double scale) {
+void Survivors::weigh(double scale, double error) {
+    // Of what weighs anything, as exponents go down to -31.
+    constexpr double kFarthest = 32.0;
     split_best(1);
+    mass_error_ = error > 0.0 ? error * kFarthest + static_cast<double>(tokens()) / kMassUnit : 0.0;
     const Weigher weigher = {classes().front().value, scale};
     if (weigher.maximum == weigher_.maximum && weigher.scale == weigher_.scale) return;
     weigher_ = weigher;
@@ -213,7 +216,12 @@ void Survivors::keep_n_sigma(double n) {
 }
 
 void Survivors::keep_min_p(double min_p) {
-    drop_least([min_p](double /*value*/, double weight) { return weight < min_p; });
+    const auto drop_lighter = [&](double least_weight) {
+        drop_least([least_weight](double /*value*/, double weight) { return weight < least_weight; });
+        return tokens();
+    };
+    const std::uint32_t most = drop_lighter(min_p * (1.0 - mass_error_));
+    open_ = open_ || (mass_error_ > 0.0 && drop_lighter(min_p * (1.0 + mass_error_)) != most);
 }
 
 void Survivors::keep_top_k(std::uint32_t k) {
@@ -243,7 +251,10 @@ std::optional<Survivors::Prefix> Survivors::prefix_reaching(double limit) {
 }
 
 void Survivors::keep_top_p(double top_p) {
-    const auto prefix = prefix_reaching(top_p * static_cast<double>(sum_classes()));
+    const auto total = static_cast<double>(sum_classes());
+    const double limit = top_p * total;
+    const auto prefix = prefix_reaching(limit - sum_error(total));
+    if (mass_error_ > 0.0 && prefix_reaching(limit + sum_error(total)) != prefix) open_ = true;
     if (prefix) keep_first(prefix->classes, prefix->members_of_last);
 }
 
@@ -255,23 +266,21 @@ bool Survivors::keep_top_p_of_row(double top_p, double least, double most) {
     return true;
 }
 
-double Survivors::entropy() {
-    const Measured entropy = measure_entropy();
-    open_ = open_ || entropy.error > 0.0;
-    return entropy.value;
-}
-
 // What a sum over all of them may differ by from the one in canonical order, as a share of its terms' sizes.
 double Survivors::order_error() const {
     return static_cast<double>(tokens()) * 0x1p-51;
 }
 
-Survivors::Measured Survivors::measure_entropy() {
+Survivors::Measured Survivors::entropy() {
     const Mass total = this->total();
-    if (!has_mixed()) return {entropy_of(values(), weigher_, total), 0.0};
+    if (!has_mixed()) {
+        const double exact = entropy_of(values(), weigher_, total);
+        return {exact, 64.0 * mass_error_ * (1.0 + log_total(total) + exact)};
+    }
     const double log_of_total = log_total(total);
     const double mean = rows_->sum_exponents(classes(), weigher_) / static_cast<double>(total);
-    return {log_of_total - mean, order_error() * (1.0 + log_of_total - mean)};
+    const double size = 1.0 + log_of_total - mean;
+    return {log_of_total - mean, (order_error() + 64.0 * mass_error_) * size};
 }
 
 // The distances are from the best value; the reference's are from the mean of the values.
@@ -323,43 +332,47 @@ bool Survivors::split_for_typical(std::span<const std::uint32_t> order, std::uin
     return false;
 }
 
-void Survivors::keep_typical(double typical_p) {
-    const Mass total = sum_classes();
-    const double log_of_total = log_total(total);
-    const double limit = typical_p * static_cast<double>(total);
+// Where the cut is if the tokens are taken in this order, as long as the mass before them is within the limit: in
+// which class, and behind how many of its members.
+Survivors::Cut Survivors::cut_at(std::span<const std::uint32_t> order, double limit) const {
     const auto within = [limit](double mass_before) { return mass_before <= limit; };
-    const Measured entropy = measure_entropy();
-    std::span<std::uint32_t> order;
-    for (bool split_one = true; split_one;) {
-        const std::span<EqualClass> all = kept();
-        const std::span<Candidate> shifts = workspace_->sort_buffer.first(count_);
-        std::transform(all.begin(), all.end(), shifts.begin(), [&](const EqualClass& each) {
-            return Candidate{largest_distance(each, log_of_total, entropy.value), 0};
-        });
-        order = workspace_->class_order.first(count_);
-        order_valley(shifts, order);
-        if (entropy.error == 0.0) break;
-        Mass before = 0;
-        std::uint32_t last = order.front();
-        for (const std::uint32_t i : order) {
-            if (!within(static_cast<double>(before))) break;
-            last = i;
-            before += all[i].total();
-        }
-        split_one = split_for_typical(order, last, log_of_total, entropy);
-    }
-    const std::span<EqualClass> all = kept();
+    Cut cut;
     Mass before = 0;
-    for (const std::uint32_t i : order) {
-        const Mass mass = all[i].total();
-        const bool reached = within(static_cast<double>(before));
-        if (!reached) {
-            all[i].size = 0;
-        } else if (!all[i].is_mixed()) {
-            all[i].size = members_while(all[i], before, within);
-        }
-        before += mass;
+    for (; cut.place < order.size() && within(static_cast<double>(before)); ++cut.place) {
+        const EqualClass& each = classes()[order[cut.place]];
+        cut.members = each.is_mixed() ? each.size : members_while(each, before, within);
+        before += each.total();
     }
+    --cut.place;
+    return cut;
+}
+
+std::span<const std::uint32_t> Survivors::order_by_distance(double log_of_total, double entropy) {
+    const std::span<Candidate> distances = workspace_->sort_buffer.first(count_);
+    std::transform(classes().begin(), classes().end(), distances.begin(), [&](const EqualClass& each) {
+        return Candidate{largest_distance(each, log_of_total, entropy), 0};
+    });
+    const std::span<std::uint32_t> order = workspace_->class_order.first(count_);
+    order_valley(distances, order);
+    return order;
+}
+
+void Survivors::keep_typical(double typical_p) {
+    const auto total = static_cast<double>(sum_classes());
+    const double log_of_total = log_total(sum_classes());
+    const double limit = typical_p * total;
+    const Measured centre = entropy();
+    std::span<const std::uint32_t> order = order_by_distance(log_of_total, centre.value);
+    Cut cut = cut_at(order, limit);
+    while (centre.error > 0.0 && split_for_typical(order, order[cut.place], log_of_total, centre)) {
+        order = order_by_distance(log_of_total, centre.value);
+        cut = cut_at(order, limit);
+    }
+    const bool moves = mass_error_ > 0.0 && cut_at(order, limit - sum_error(total)) != cut_at(order, limit + sum_error(total));
+    open_ = open_ || moves;
+    const std::span<EqualClass> all = kept();
+    all[order[cut.place]].size = cut.members;
+    for (const std::uint32_t place : order.subspan(cut.place + 1)) all[place].size = 0;
     const auto gone =
         std::remove_if(all.begin(), all.end(), [](const EqualClass& each) { return each.size == 0; });
     count_ = static_cast<std::uint32_t>(gone - all.begin());
@@ -381,7 +394,10 @@ std::uint32_t Survivors::count_reaching(double limit) {
 }
 
 void Survivors::drop_top(double threshold) {
-    const std::uint32_t above = count_reaching(threshold * static_cast<double>(total()));
+    const auto all = static_cast<double>(total());
+    const double limit = threshold * all;
+    const std::uint32_t above = count_reaching(limit - sum_error(all));
+    if (mass_error_ > 0.0 && count_reaching(limit + sum_error(all)) != above) open_ = true;
     // All but the last that reaches the threshold.
     for (std::uint32_t dropping = above > 0 ? above - 1 : 0; dropping > 0;) {
         if (kept().front().is_mixed() && kept().front().size > dropping) split(0, 1);

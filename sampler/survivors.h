@@ -2,6 +2,7 @@
 // value, and within a class by the number of members before.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -30,12 +31,15 @@ class Survivors {
     // Whether a filter of mixed classes could not be told from sums whose order is not the canonical one: then
     // the survivors are not those of the filters.
     bool is_open() const { return open_; }
+    void leave_open() { open_ = true; }
     // Whether the members of classes are to be looked for in the row.
     bool is_of_row() const { return rows_ != nullptr; }
 
     // Weighs every class at 1 / temperature, the best class being the heaviest. The masses of mixed classes are
     // summed when a filter needs them.
-    void weigh(double scale);
+    void weigh(double scale) { weigh(scale, 0.0); }
+    // The same where the scale may be off by this share of it: filters leave open what that leaves open.
+    void weigh(double scale, double error);
     double scale() const { return weigher_.scale; }
     const Weigher& weigher() const { return weigher_; }
 
@@ -52,7 +56,12 @@ class Survivors {
     void keep_surprise_up_to(double limit);  // mirostat v2
     // As keep_top_p_of_row().
     [[nodiscard]] bool keep_surprise_of_row(double limit, double least, double most);
-    double entropy();
+    // An entropy or a deviation, and what it may be off.
+    struct Measured {
+        double value;
+        double error;
+    };
+    Measured entropy();
     // Splits mixed classes until the first ones, which are not mixed, have so many tokens, or all of them.
     void split_best(std::uint32_t tokens);
     // Splits the class of this value.
@@ -80,13 +89,17 @@ class Survivors {
     template <class Drops>
     void drop_least(Drops drops);
     std::uint32_t count_reaching(double limit);
-    // An entropy or a deviation, and what it may be off.
-    struct Measured {
-        double value;
-        double error;
+    // What a sum of masses and a share of the total may be apart by.
+    double sum_error(double total) const { return 4.0 * mass_error_ * total; }
+    struct Cut {
+        std::size_t place = 0;
+        std::uint32_t members = 0;
+
+        bool operator==(const Cut&) const = default;
     };
+    Cut cut_at(std::span<const std::uint32_t> order, double limit) const;
+    std::span<const std::uint32_t> order_by_distance(double log_of_total, double entropy);
     double order_error() const;
-    Measured measure_entropy();
     Measured measure_deviation();
     double largest_distance(const EqualClass& of, double log_of_total, double entropy) const;
     bool split_for_typical(std::span<const std::uint32_t> order, std::uint32_t last, double log_of_total,
@@ -110,6 +123,7 @@ class Survivors {
     Weigher weigher_{0.0, 0.0};
     RowClasses* rows_ = nullptr;  // of classes that may be mixed
     bool open_ = false;
+    double mass_error_ = 0.0;  // of masses, as a share of the total
     bool sums_mixed_ = false;  // mixed classes have their masses
     std::optional<Mass> total_;
 };

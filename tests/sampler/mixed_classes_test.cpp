@@ -76,6 +76,10 @@ std::vector<Kind> kinds() {
         {"adaptive-p", [](auto& it) { it.adaptive_target = 0.3; }},
         {"adaptive-p and min-p", [](auto& it) { it.adaptive_target = 0.01, it.min_p = 0.0001; }},
         {"dynamic temperature and typical", [](auto& it) { it.dynatemp_range = 0.4, it.typical_p = 0.9; }},
+        {"dynamic temperature and min-p", [](auto& it) { it.dynatemp_range = 0.5, it.min_p = 0.0003; }},
+        {"dynamic temperature, top-p and XTC", [](auto& it) {
+             it.dynatemp_range = 0.3, it.top_p = 0.98, it.xtc_probability = 1.0, it.xtc_threshold = 0.0003;
+         }},
         {"top-p before penalties", [](auto& it) {
              it.top_p = 0.95;
              it.order = {Step::top_p, Step::penalties};
@@ -158,7 +162,7 @@ TEST_CASE("filters over the classes of an fp32 row keep what the reference keeps
     CHECK(by_classes > 100);
 }
 
-TEST_CASE("a dynamic temperature beside a filter is told from a list where an fp32 row has mixed classes") {
+TEST_CASE("a dynamic temperature beside a filter needs a list of an fp32 row only where shares are answered") {
     std::mt19937_64 generator(5);
     const RowFixture row(row_of(Values::spread, generator), {proto::Dtype::fp32, 64, 1, 0, {}, false, false});
     Workspace workspace(kVocab);
@@ -168,10 +172,13 @@ TEST_CASE("a dynamic temperature beside a filter is told from a list where an fp
     Request request;
     request.params = &params;
     request.max_length = 10;
-    const proto::Decision decision = decide_once(row.view(), request, workspace);
-    CHECK(decision.token == reference::decide(row.view(), request).decision.token);
-    CHECK(workspace.answer().left_open == DecisionPath::classes);
-    CHECK(workspace.answer().path == DecisionPath::whole_row);
+    for (const bool shares : {false, true}) {
+        params.support = shares ? 5 : 0;
+        const proto::Decision decision = decide_once(row.view(), request, workspace);
+        CHECK(decision.token == reference::decide(row.view(), request).decision.token);
+        CHECK(workspace.answer().path == (shares ? DecisionPath::whole_row : DecisionPath::classes));
+        CHECK(workspace.answer().left_open == (shares ? DecisionPath::classes : DecisionPath::none));
+    }
 }
 
 TEST_CASE("every value belongs to the class of one upper code, and classes do not overlap") {
