@@ -29,7 +29,8 @@ class Planner {
         plan_.perturbs_logits = perturbs_logits(params_);
         plan_.cut = first_cut(params_);
         plan_.adjusts_first = changes_first(params_, plan_.cut);
-        plan_.adjusts_last = !plan_.adjusts_first && !replaces_draw(params_) && changes_last(params_, plan_.cut);
+        plan_.adjusts_last =
+            !plan_.adjusts_first && !replaces_draw(params_) && changes_last(params_, plan_.cut);
         plan_.changes_logits = setting_.rules.changes || takes_adjustment(params_);
         plan_.sums_processed = wants_processed(params_) && is_told_by_weight();
         plan_.answers_left = wants_shares() || (wants_processed(params_) && !plan_.sums_processed);

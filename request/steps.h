@@ -129,8 +129,8 @@ constexpr bool changes_first(const SamplingParams& params, const FirstCut& cut) 
                         [&](Step step) { return changes_logits(step) && takes_step(params, step); });
 }
 
-// Whether those that do not stand there stand behind every filter, and behind a temperature that depends on the
-// logits.
+// Whether those that do not stand there stand behind every filter, and behind a temperature that depends on
+// the logits.
 constexpr bool changes_last(const SamplingParams& params, const FirstCut& cut) {
     const proto::StepOrder& order = order_of(params);
     const auto late = std::find_if(order.begin() + cut.steps, order.end(), [&](Step step) {

@@ -19,8 +19,8 @@ std::uint32_t descending(bool negative, std::uint32_t magnitude) {
     return negative ? kSign + magnitude : kSign - 1 - magnitude;
 }
 
-// Ascends as values descend: sign, exponent and the first bits of the mantissa, as a bf16 has them. Values that
-// no float holds, and zeros of either sign, share a rank with their neighbours.
+// Ascends as values descend: sign, exponent and the first bits of the mantissa, as a bf16 has them. Values
+// that no float holds, and zeros of either sign, share a rank with their neighbours.
 std::uint32_t coarse_rank(const Candidate& candidate) {
     constexpr std::uint32_t kSmallest = 896;  // the exponent of a double that a float no longer has
     constexpr std::uint32_t kMagnitude = 0x7FFFU;
@@ -48,8 +48,8 @@ bool has_own_bits(std::uint32_t rank) {
     return rank != descending(false, 0) && rank != 0 && rank != kRanks - 1;
 }
 
-// Moves the candidates into the order of their ranks; those of one rank stay in theirs. Returns where each rank
-// ends.
+// Moves the candidates into the order of their ranks; those of one rank stay in theirs. Returns where each
+// rank ends.
 std::span<const std::uint32_t> order_by_rank(std::span<const Candidate> from, std::span<Candidate> to,
                                              std::span<std::uint32_t> counts, std::span<std::uint32_t> ends) {
     for (const Candidate& each : from) ++counts[coarse_rank(each)];
@@ -76,8 +76,8 @@ void insert_each(std::span<Candidate> nearly_sorted) {
     }
 }
 
-// Puts each candidate to where it would stand if the values lay evenly. Returns how many share a place at most:
-// equal ones all do.
+// Puts each candidate to where it would stand if the values lay evenly. Returns how many share a place at
+// most: equal ones all do.
 std::uint32_t spread_out(std::span<const Candidate> from, std::span<Candidate> to,
                          std::span<std::uint32_t> places) {
     const auto by_value = [](const Candidate& a, const Candidate& b) { return a.value < b.value; };
@@ -109,7 +109,8 @@ void sort_rank(std::span<const Candidate> from, std::span<Candidate> to, std::sp
     constexpr std::uint32_t kUneven = 48;
     const bool sorted = std::is_sorted(from.begin(), from.end(), canonically_before);
     if (!sorted && from.size() > kFew && has_own_bits(coarse_rank(from.front()))) {
-        const std::uint32_t largest = spread_out(from, to, places.first(std::min(from.size(), places.size())));
+        const std::uint32_t largest =
+            spread_out(from, to, places.first(std::min(from.size(), places.size())));
         if (largest <= kUneven) return insert_each(to);
     } else {
         std::copy(from.begin(), from.end(), to.begin());

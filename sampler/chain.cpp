@@ -72,7 +72,7 @@ void Chain::set_temperature(Survivors& survivors) {
     const auto rounded = [](double temperature) { return static_cast<float>(temperature); };
     const bool races = rounds_ && rounded(low * (1.0 - error)) == rounded(high * (1.0 + error));
     if (!races) survivors.leave_open();
-    temperature_error_ = 2.0 * error;
+    temperature_error_ = error;
 }
 
 void Chain::apply(Survivors& survivors, const Adjustments& done, Step applied) {
@@ -85,7 +85,8 @@ void Chain::apply(Survivors& survivors, const Adjustments& done, Step applied) {
         if (late && takes_step(params_, step)) adjust_late(survivors, step);
         if (!is_filter(step) || !takes_step(params_, step)) continue;
         if (step == applied) continue;
-        if (step != Step::top_k && step != Step::top_n_sigma) survivors.weigh(1.0 / temperature_, temperature_error_);
+        if (step != Step::top_k && step != Step::top_n_sigma)
+            survivors.weigh(1.0 / temperature_, temperature_error_);
         if (step == Step::xtc && !request::xtc_acts(params_, random_position(request_))) continue;
         survivors.filter(step, params_);
     }

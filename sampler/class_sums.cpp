@@ -46,8 +46,8 @@ void WeighValues(EqualClass* HWY_RESTRICT classes, std::size_t count, const Weig
     }
 }
 
-// Shows each block that reaches the range to `visit`, what the mask hides of it being -inf. The block before it
-// can still be read then.
+// Shows each block that reaches the range to `visit`, what the mask hides of it being -inf. The block before
+// it can still be read then.
 template <class Visit>
 HWY_INLINE void EachBlock(const RowRange& range, Visit visit) {
     constexpr std::size_t kBytes = kBlock * sizeof(float);
@@ -114,8 +114,7 @@ Mass MassOfRange(const RowRange& range, const Weigher& weigher) {
     const auto rounder = hn::Set(du, kMassRounderBits);
     auto sum = hn::Zero(du);
     EachInRange(range, [&](Doubles value, hn::Mask<MassLanes> within) HWY_ATTR {
-        const auto exponent =
-            hn::Mul(hn::Sub(value, hn::Set(d, weigher.maximum)), hn::Set(d, weigher.scale));
+        const auto exponent = hn::Mul(hn::Sub(value, hn::Set(d, weigher.maximum)), hn::Set(d, weigher.scale));
         const auto rounded = rounded_weights(exp_nonpositive_vector(d, exponent));
         const auto mass = hn::Sub(hn::BitCast(du, rounded), rounder);
         sum = hn::Add(sum, hn::IfThenElseZero(hn::RebindMask(du, within), mass));
@@ -127,8 +126,7 @@ double SumOfExponents(const RowRange& range, const Weigher& weigher) {
     const MassLanes d;
     auto sum = hn::Zero(d);
     EachInRange(range, [&](Doubles value, hn::Mask<MassLanes> within) HWY_ATTR {
-        const auto exponent =
-            hn::Mul(hn::Sub(value, hn::Set(d, weigher.maximum)), hn::Set(d, weigher.scale));
+        const auto exponent = hn::Mul(hn::Sub(value, hn::Set(d, weigher.maximum)), hn::Set(d, weigher.scale));
         const auto rounded = rounded_weights(exp_nonpositive_vector(d, exponent));
         const auto mass = hn::Sub(rounded, hn::Set(d, kMassRounder));
         sum = hn::Add(sum, hn::IfThenElseZero(within, hn::Mul(mass, exponent)));

@@ -13,7 +13,8 @@ namespace {
 
 std::uint32_t count_values(std::span<const Candidate> sorted) {
     std::uint32_t values = sorted.empty() ? 0 : 1;
-    for (std::size_t i = 1; i < sorted.size(); ++i) values += sorted[i].value != sorted[i - 1].value ? 1U : 0U;
+    for (std::size_t i = 1; i < sorted.size(); ++i)
+        values += sorted[i].value != sorted[i - 1].value ? 1U : 0U;
     return values;
 }
 
@@ -134,7 +135,8 @@ double RowClasses::sum_exponents(std::span<const EqualClass> classes, const Weig
     double sum = sum_of_exponents(range_of(classes.back().least, classes.front().value), weigher);
     visit_moved(classes, [&](double value, std::int64_t count) {
         const double exponent = weigher.exponent(value);
-        sum += static_cast<double>(count) * (static_cast<double>(mass_of_weight(exp_nonpositive(exponent))) * exponent);
+        sum += static_cast<double>(count) *
+               (static_cast<double>(mass_of_weight(exp_nonpositive(exponent))) * exponent);
     });
     return sum;
 }

@@ -1,7 +1,7 @@
-// All tokens of a row by their values, adjusted: a filter over classes is a filter over the whole row, exactly,
-// without a sort of it. A 16-bit row holds a few thousand different values, each of which is a class. Of a
-// 32-bit row the values that share their upper 16 bits are one mixed class, until a filter has to tell them
-// apart.
+// All tokens of a row by their values, adjusted: a filter over classes is a filter over the whole row,
+// exactly, without a sort of it. A 16-bit row holds a few thousand different values, each of which is a
+// class. Of a 32-bit row the values that share their upper 16 bits are one mixed class, until a filter has to
+// tell them apart.
 #pragma once
 
 #include <array>
@@ -33,18 +33,19 @@ class RowClasses {
     bool holds(const Survivors& left, std::uint32_t token) {
         return holds(left, Candidate{adjust_(token, row_.value_at(token), on_), token});
     }
-    // Puts those that were left as the workspace's first candidates, in no particular order; returns how many.
+    // Puts those that were left as the workspace's first candidates, in no particular order; returns how
+    // many.
     std::uint32_t list_left(const Survivors& left);
 
-    // For Survivors, of the workspace's first `count` classes (mixed_classes.cpp). Replaces `some` of them, which
-    // are whole, by a class for each of their values; returns how many.
+    // For Survivors, of the workspace's first `count` classes (mixed_classes.cpp). Replaces `some` of them,
+    // which are whole, by a class for each of their values; returns how many.
     std::uint32_t split(std::uint32_t place, std::uint32_t some, std::uint32_t count);
     // Sums the masses of the mixed ones of these classes, which are all of the row from one value to another.
     void sum_mixed(std::span<EqualClass> classes, const Weigher& weigher);
     // The mass of all of them together, for which the mixed ones need not be summed.
     Mass total(std::span<const EqualClass> classes, const Weigher& weigher) const;
-    // In double, in no particular order: the sums of the tokens' masses, each times its exponent, and of their
-    // distances from the best.
+    // In double, in no particular order: the sums of the tokens' masses, each times its exponent, and of
+    // their distances from the best.
     double sum_exponents(std::span<const EqualClass> classes, const Weigher& weigher) const;
     DistanceSums sum_distances(std::span<const EqualClass> classes) const;
 
@@ -76,7 +77,7 @@ class RowClasses {
     Workspace& workspace_;
     std::uint32_t changed_ = 0;  // of the workspace's changed tokens: those that are not as they were written
     std::uint32_t classes_ = 0;
-    std::uint32_t codes_ = 0;  // of a 32-bit row
+    std::uint32_t codes_ = 0;               // of a 32-bit row
     std::array<KeptPart, 4> kept_parts_{};  // those that were asked about last: few classes are cut
     std::uint32_t known_parts_ = 0;
 };

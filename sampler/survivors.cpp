@@ -28,29 +28,13 @@ std::uint32_t members_while(const EqualClass& of, Mass before, Holds holds) {
     return fewest;
 }
 
+// What weighs anything has exponents down to -31.
+constexpr double kFarthest = 32.0;
+
 // Beside a best token that is nearly all penalised away the row's error may be any number; and so may all
 // sums of a row whose summaries were not its own.
 bool is_row_total(double least, double most) {
     return least >= 0.0 && least <= most && most * kMassUnit < 0x1p63;
-}
-
-// The places of values that fall and then rise, by value, equal ones by place: two runs, merged.
-void order_valley(std::span<const Candidate> values, std::span<std::uint32_t> order) {
-    const auto count = static_cast<std::uint32_t>(values.size());
-    const auto at = [&](std::uint32_t place) { return values[place].value; };
-    std::uint32_t right = 0;  // the first place not taken on the right
-    while (right + 1 < count && at(right + 1) <= at(right)) ++right;
-    std::uint32_t left = right;  // the places below it are not taken
-    std::uint32_t taken = 0;
-    while (taken < count) {
-        if (left > 0 && (right == count || at(left - 1) <= at(right))) {
-            const std::uint32_t end = left--;
-            while (left > 0 && at(left - 1) == at(left)) --left;
-            for (std::uint32_t place = left; place < end; ++place) order[taken++] = place;
-        } else {
-            order[taken++] = right++;
-        }
-    }
 }
 
 }  // namespace
@@ -90,16 +74,20 @@ void Survivors::split(std::uint32_t place, std::uint32_t classes) {
 
 // The best class has the value that others are weighed against.
 void Survivors::weigh(double scale, double error) {
-    // Of what weighs anything, as exponents go down to -31.
-    constexpr double kFarthest = 32.0;
     split_best(1);
-    mass_error_ = error > 0.0 ? error * kFarthest + static_cast<double>(tokens()) / kMassUnit : 0.0;
     const Weigher weigher = {classes().front().value, scale};
     if (weigher.maximum == weigher_.maximum && weigher.scale == weigher_.scale) return;
     weigher_ = weigher;
     sums_mixed_ = false;
     total_.reset();
     weigh_values(kept(), weigher_);
+    scale_error_ = error;
+    mass_error_ = 0.0;
+    if (error == 0.0) return;
+    // All masses grow as the scale falls, so that no sum of some differs by more than that of all.
+    const Mass most = total_by({weigher.maximum, scale * (1.0 - error)});
+    const Mass least = total_by({weigher.maximum, scale * (1.0 + error)});
+    mass_error_ = static_cast<double>(most - least) / static_cast<double>(least);
 }
 
 void Survivors::split_best(std::uint32_t tokens) {
@@ -132,6 +120,13 @@ std::uint32_t Survivors::tokens() const {
 Mass Survivors::total() {
     if (!total_) total_ = sums_mixed_ || !has_mixed() ? sum_classes() : rows_->total(classes(), weigher_);
     return *total_;
+}
+
+Mass Survivors::total_by(const Weigher& weigher) const {
+    if (has_mixed()) return rows_->total(classes(), weigher);
+    Mass total = 0;
+    for (const EqualClass& each : classes()) total += weigher.mass(each.value) * each.size;
+    return total;
 }
 
 // The total, where each class's own is needed too.
@@ -185,8 +180,8 @@ void Survivors::apply(Step step, const proto::SamplingParams& params) {
     }
 }
 
-// Drops classes, the least ones first, while drops(value, weight) holds, but for the last one. Where it holds of
-// a value it holds of smaller ones.
+// Drops classes, the least ones first, while drops(value, weight) holds, but for the last one. Where it holds
+// of a value it holds of smaller ones.
 template <class Drops>
 void Survivors::drop_least(Drops drops) {
     for (;;) {
@@ -220,8 +215,9 @@ void Survivors::keep_min_p(double min_p) {
         drop_least([least_weight](double /*value*/, double weight) { return weight < least_weight; });
         return tokens();
     };
-    const std::uint32_t most = drop_lighter(min_p * (1.0 - mass_error_));
-    open_ = open_ || (mass_error_ > 0.0 && drop_lighter(min_p * (1.0 + mass_error_)) != most);
+    const double error = kFarthest * scale_error_;
+    const std::uint32_t most = drop_lighter(min_p * (1.0 - error));
+    open_ = open_ || (error > 0.0 && drop_lighter(min_p * (1.0 + error)) != most);
 }
 
 void Survivors::keep_top_k(std::uint32_t k) {
@@ -254,7 +250,7 @@ void Survivors::keep_top_p(double top_p) {
     const auto total = static_cast<double>(sum_classes());
     const double limit = top_p * total;
     const auto prefix = prefix_reaching(limit - sum_error(total));
-    if (mass_error_ > 0.0 && prefix_reaching(limit + sum_error(total)) != prefix) open_ = true;
+    if (scale_error_ > 0.0 && prefix_reaching(limit + sum_error(total)) != prefix) open_ = true;
     if (prefix) keep_first(prefix->classes, prefix->members_of_last);
 }
 
@@ -268,19 +264,19 @@ bool Survivors::keep_top_p_of_row(double top_p, double least, double most) {
 
 // What a sum over all of them may differ by from the one in canonical order, as a share of its terms' sizes.
 double Survivors::order_error() const {
-    return static_cast<double>(tokens()) * 0x1p-51;
+    return static_cast<double>(tokens() + 16) * 0x1p-53;
 }
 
 Survivors::Measured Survivors::entropy() {
     const Mass total = this->total();
     if (!has_mixed()) {
         const double exact = entropy_of(values(), weigher_, total);
-        return {exact, 64.0 * mass_error_ * (1.0 + log_total(total) + exact)};
+        return {exact, entropy_error()};
     }
     const double log_of_total = log_total(total);
     const double mean = rows_->sum_exponents(classes(), weigher_) / static_cast<double>(total);
     const double size = 1.0 + log_of_total - mean;
-    return {log_of_total - mean, (order_error() + 64.0 * mass_error_) * size};
+    return {log_of_total - mean, 2.0 * order_error() * size + entropy_error()};
 }
 
 // The distances are from the best value; the reference's are from the mean of the values.
@@ -295,45 +291,8 @@ Survivors::Measured Survivors::measure_deviation() {
     return {(low + high) / 2.0, (high - low) / 2.0 + rounding};
 }
 
-double Survivors::largest_distance(const EqualClass& of, double log_of_total, double entropy) const {
-    const auto distance = [&](double value) {
-        return typical_distance(weigher_.exponent(value), log_of_total, entropy);
-    };
-    return of.is_mixed() ? std::max(distance(of.least), distance(of.value)) : distance(of.value);
-}
-
-// Splits a mixed class that may hold tokens on both sides of the cut, which is in the class that stands last or
-// behind it. Returns false if there is none. If another class is as far away as that one, as far as the
-// entropy is known, the cut is left open.
-bool Survivors::split_for_typical(std::span<const std::uint32_t> order, std::uint32_t last, double log_of_total,
-                                  const Measured& entropy) {
-    if (kept()[last].is_mixed()) {
-        split(last, 1);
-        return true;
-    }
-    const auto distance = [&](double value) {
-        return (log_of_total - weigher_.exponent(value)) - entropy.value;
-    };
-    const double slack = 4.0 * entropy.error;
-    const double cut = std::abs(distance(kept()[last].value));
-    for (const std::uint32_t place : order) {
-        const EqualClass& each = kept()[place];
-        const double from = distance(each.value);
-        const double to = distance(each.least);
-        const double nearest = from <= 0.0 && to >= 0.0 ? 0.0 : std::min(std::abs(from), std::abs(to));
-        const double farthest = std::max(std::abs(from), std::abs(to));
-        if (place == last || nearest > cut + slack || farthest < cut - slack) continue;
-        if (each.is_mixed()) {
-            split(place, 1);
-            return true;
-        }
-        open_ = true;
-    }
-    return false;
-}
-
-// Where the cut is if the tokens are taken in this order, as long as the mass before them is within the limit: in
-// which class, and behind how many of its members.
+// Where the cut is if the tokens are taken in this order, as long as the mass before them is within the
+// limit: in which class, and behind how many of its members.
 Survivors::Cut Survivors::cut_at(std::span<const std::uint32_t> order, double limit) const {
     const auto within = [limit](double mass_before) { return mass_before <= limit; };
     Cut cut;
@@ -345,37 +304,6 @@ Survivors::Cut Survivors::cut_at(std::span<const std::uint32_t> order, double li
     }
     --cut.place;
     return cut;
-}
-
-std::span<const std::uint32_t> Survivors::order_by_distance(double log_of_total, double entropy) {
-    const std::span<Candidate> distances = workspace_->sort_buffer.first(count_);
-    std::transform(classes().begin(), classes().end(), distances.begin(), [&](const EqualClass& each) {
-        return Candidate{largest_distance(each, log_of_total, entropy), 0};
-    });
-    const std::span<std::uint32_t> order = workspace_->class_order.first(count_);
-    order_valley(distances, order);
-    return order;
-}
-
-void Survivors::keep_typical(double typical_p) {
-    const auto total = static_cast<double>(sum_classes());
-    const double log_of_total = log_total(sum_classes());
-    const double limit = typical_p * total;
-    const Measured centre = entropy();
-    std::span<const std::uint32_t> order = order_by_distance(log_of_total, centre.value);
-    Cut cut = cut_at(order, limit);
-    while (centre.error > 0.0 && split_for_typical(order, order[cut.place], log_of_total, centre)) {
-        order = order_by_distance(log_of_total, centre.value);
-        cut = cut_at(order, limit);
-    }
-    const bool moves = mass_error_ > 0.0 && cut_at(order, limit - sum_error(total)) != cut_at(order, limit + sum_error(total));
-    open_ = open_ || moves;
-    const std::span<EqualClass> all = kept();
-    all[order[cut.place]].size = cut.members;
-    for (const std::uint32_t place : order.subspan(cut.place + 1)) all[place].size = 0;
-    const auto gone =
-        std::remove_if(all.begin(), all.end(), [](const EqualClass& each) { return each.size == 0; });
-    count_ = static_cast<std::uint32_t>(gone - all.begin());
 }
 
 // How many tokens have a mass of the limit or more: the first ones.
@@ -397,7 +325,7 @@ void Survivors::drop_top(double threshold) {
     const auto all = static_cast<double>(total());
     const double limit = threshold * all;
     const std::uint32_t above = count_reaching(limit - sum_error(all));
-    if (mass_error_ > 0.0 && count_reaching(limit + sum_error(all)) != above) open_ = true;
+    if (scale_error_ > 0.0 && count_reaching(limit + sum_error(all)) != above) open_ = true;
     // All but the last that reaches the threshold.
     for (std::uint32_t dropping = above > 0 ? above - 1 : 0; dropping > 0;) {
         if (kept().front().is_mixed() && kept().front().size > dropping) split(0, 1);

@@ -24,19 +24,19 @@ class Survivors {
     // which do for sums over all and for no filter.
     Survivors(Workspace& workspace, std::uint32_t candidates, std::uint32_t best);
 
-    // Classes that the workspace has already, in canonical order; their members are the caller's to find. Mixed
-    // ones are split as filters ask for it.
+    // Classes that the workspace has already, in canonical order; their members are the caller's to find.
+    // Mixed ones are split as filters ask for it.
     static Survivors of_classes(Workspace& workspace, std::uint32_t classes, RowClasses& rows);
 
-    // Whether a filter of mixed classes could not be told from sums whose order is not the canonical one: then
-    // the survivors are not those of the filters.
+    // Whether a filter of mixed classes could not be told from sums whose order is not the canonical one:
+    // then the survivors are not those of the filters.
     bool is_open() const { return open_; }
     void leave_open() { open_ = true; }
     // Whether the members of classes are to be looked for in the row.
     bool is_of_row() const { return rows_ != nullptr; }
 
-    // Weighs every class at 1 / temperature, the best class being the heaviest. The masses of mixed classes are
-    // summed when a filter needs them.
+    // Weighs every class at 1 / temperature, the best class being the heaviest. The masses of mixed classes
+    // are summed when a filter needs them.
     void weigh(double scale) { weigh(scale, 0.0); }
     // The same where the scale may be off by this share of it: filters leave open what that leaves open.
     void weigh(double scale, double error);
@@ -85,12 +85,15 @@ class Survivors {
 
     bool has_mixed() const;
     Mass sum_classes();
+    Mass total_by(const Weigher& weigher) const;
     void split(std::uint32_t place, std::uint32_t classes);
     template <class Drops>
     void drop_least(Drops drops);
     std::uint32_t count_reaching(double limit);
     // What a sum of masses and a share of the total may be apart by.
-    double sum_error(double total) const { return 4.0 * mass_error_ * total; }
+    double sum_error(double total) const { return 2.0 * (mass_error_ + 32.0 * scale_error_) * total; }
+    // Of masses and of exponents.
+    double entropy_error() const { return 2.0 * 32.0 * (mass_error_ + scale_error_); }
     struct Cut {
         std::size_t place = 0;
         std::uint32_t members = 0;
@@ -123,8 +126,9 @@ class Survivors {
     Weigher weigher_{0.0, 0.0};
     RowClasses* rows_ = nullptr;  // of classes that may be mixed
     bool open_ = false;
-    double mass_error_ = 0.0;  // of masses, as a share of the total
-    bool sums_mixed_ = false;  // mixed classes have their masses
+    double scale_error_ = 0.0;  // as a share of it
+    double mass_error_ = 0.0;   // of sums of masses, as a share of the total
+    bool sums_mixed_ = false;   // mixed classes have their masses
     std::optional<Mass> total_;
 };
 

@@ -38,10 +38,10 @@ struct ChangedToken {
 // Survivors of equal value, consecutive among the sorted candidates; or all of a 32-bit row from one value to
 // another, together (sampler/row_classes.h).
 struct EqualClass {
-    double value;        // of a mixed class: an upper bound of its values
-    double least;        // of a mixed class: a lower bound
-    double weight;       // of `value`
-    Mass mass;           // of one of them; of a mixed class: of all together
+    double value;   // of a mixed class: an upper bound of its values
+    double least;   // of a mixed class: a lower bound
+    double weight;  // of `value`
+    Mass mass;      // of one of them; of a mixed class: of all together
     std::uint32_t begin;
     std::uint32_t size;
     std::uint32_t whole = 0;  // of a row's class: its size before any filter
@@ -138,7 +138,7 @@ class Workspace {
     std::span<EqualClass> classes;
     std::span<std::uint32_t> class_order;
     std::span<ValueClass> value_classes;
-    std::span<std::uint32_t> rank_ends;  // of a sort, two lists of up to 2^16
+    std::span<std::uint32_t> rank_ends;     // of a sort, two lists of up to 2^16
     std::span<std::uint32_t> value_counts;  // a 16-bit code's; all zero between decisions
     std::span<Mass> code_masses;            // of the tokens whose codes begin with these 16 bits
     std::span<std::uint16_t> counted_codes;

@@ -62,13 +62,13 @@ std::vector<Kind> kinds() {
         {"top-k", [](auto& it) { it.top_k = 3000; }},
         {"top-k and top-p", [](auto& it) { it.top_k = 2000, it.top_p = 0.9; }},
         {"top-p and typical", [](auto& it) { it.top_p = 0.97, it.typical_p = 0.6; }},
-        {"typical and top-p", [](auto& it) {
+        {"typical and top-p",
+         [](auto& it) {
              it.typical_p = 0.8, it.top_p = 0.9;
              it.order = {Step::typical_p, Step::top_p};
          }},
-        {"typical and XTC", [](auto& it) {
-             it.typical_p = 0.9, it.xtc_probability = 1.0, it.xtc_threshold = 0.0002;
-         }},
+        {"typical and XTC",
+         [](auto& it) { it.typical_p = 0.9, it.xtc_probability = 1.0, it.xtc_threshold = 0.0002; }},
         {"sigma and min-p", [](auto& it) { it.top_n_sigma = 1.5, it.min_p = 0.001; }},
         {"sigma and typical", [](auto& it) { it.top_n_sigma = 2.0, it.typical_p = 0.9; }},
         {"mirostat 1", [](auto& it) { it.mirostat = 1, it.mirostat_tau = 9.0, it.top_p = 0.99; }},
@@ -77,14 +77,17 @@ std::vector<Kind> kinds() {
         {"adaptive-p and min-p", [](auto& it) { it.adaptive_target = 0.01, it.min_p = 0.0001; }},
         {"dynamic temperature and typical", [](auto& it) { it.dynatemp_range = 0.4, it.typical_p = 0.9; }},
         {"dynamic temperature and min-p", [](auto& it) { it.dynatemp_range = 0.5, it.min_p = 0.0003; }},
-        {"dynamic temperature, top-p and XTC", [](auto& it) {
+        {"dynamic temperature, top-p and XTC",
+         [](auto& it) {
              it.dynatemp_range = 0.3, it.top_p = 0.98, it.xtc_probability = 1.0, it.xtc_threshold = 0.0003;
          }},
-        {"top-p before penalties", [](auto& it) {
+        {"top-p before penalties",
+         [](auto& it) {
              it.top_p = 0.95;
              it.order = {Step::top_p, Step::penalties};
          }},
-        {"penalties between filters", [](auto& it) {
+        {"penalties between filters",
+         [](auto& it) {
              it.top_k = 4000, it.typical_p = 0.9;
              it.order = {Step::top_k, Step::penalties, Step::temperature, Step::typical_p};
          }},
@@ -162,7 +165,8 @@ TEST_CASE("filters over the classes of an fp32 row keep what the reference keeps
     CHECK(by_classes > 100);
 }
 
-TEST_CASE("a dynamic temperature beside a filter needs a list of an fp32 row only where shares are answered") {
+TEST_CASE(
+    "a dynamic temperature beside a filter needs a list of an fp32 row only where shares are answered") {
     std::mt19937_64 generator(5);
     const RowFixture row(row_of(Values::spread, generator), {proto::Dtype::fp32, 64, 1, 0, {}, false, false});
     Workspace workspace(kVocab);

@@ -165,7 +165,8 @@ TEST_CASE("a race under dynamic temperature draws by the softmax at the temperat
 }
 
 TEST_CASE(
-    "a race under two filters draws by the distribution that they leave, over classes of one value or several") {
+    "a race under two filters draws by the distribution that they leave, over classes of one value or "
+    "several") {
     Filtered filtered;
     filtered.params.temperature = 1.2;
     filtered.params.typical_p = 0.95;
