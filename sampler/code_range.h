@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <cmath>
 #include <cstdint>
 #include <limits>
 
@@ -28,10 +27,12 @@ inline double least_of_upper_code(std::uint32_t code) {
     return static_cast<double>(std::bit_cast<float>(bits));
 }
 
+// What comes before the next code's least value. (A step of its bits: that value is not 0.)
 inline double most_of_upper_code(std::uint32_t code) {
     const double next = code < kSignCode ? static_cast<double>(std::bit_cast<float>((code + 1) << 16U))
                                          : least_of_upper_code(code - 1);
-    return std::nextafter(next, -std::numeric_limits<double>::infinity());
+    const auto bits = std::bit_cast<std::uint64_t>(next);
+    return std::bit_cast<double>(next > 0.0 ? bits - 1 : bits + 1);
 }
 
 }  // namespace croupier::sampler

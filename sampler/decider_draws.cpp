@@ -270,15 +270,21 @@ void Decider::answer_support(Survivors& survivors, std::span<const Candidate> fi
     const auto total = static_cast<double>(survivors.total());
     const std::uint32_t all = survivors.tokens();
     const std::size_t room = std::min(support_room(params_, request_, all), first.size());
+    // Of values that stand behind each other, each is weighed once, many at a time.
     std::array<EqualClass, 64> some;
-    for (std::size_t begin = 0; begin < room; begin += some.size()) {
-        const auto own = first.subspan(begin, std::min(some.size(), room - begin));
-        std::transform(own.begin(), own.end(), some.begin(),
-                       [](const Candidate& each) { return class_of(each.value, 0, 1, 1); });
-        weigh_values(std::span(some).first(own.size()), survivors.weigher());
-        for (std::size_t i = 0; i < own.size(); ++i) {
-            workspace_.support[begin + i] = {static_cast<std::int32_t>(own[i].token), 0,
-                                             static_cast<double>(some[i].mass) / total};
+    for (std::size_t begin = 0; begin < room;) {
+        std::size_t values = 0;
+        for (std::size_t i = begin; i < room; ++i) {
+            const bool again = values > 0 && first[i].value == some[values - 1].value;
+            if (!again && values == some.size()) break;
+            if (!again) some[values++] = class_of(first[i].value, static_cast<std::uint32_t>(i), 0, 0);
+            ++some[values - 1].size;
+        }
+        weigh_values(std::span(some).first(values), survivors.weigher());
+        for (const EqualClass& each : std::span(some).first(values)) {
+            const double probability = static_cast<double>(each.mass) / total;
+            for (begin = each.begin; begin < each.begin + each.size; ++begin)
+                workspace_.support[begin] = {static_cast<std::int32_t>(first[begin].token), 0, probability};
         }
     }
     workspace_.answer_space.support = workspace_.support.first(room);
