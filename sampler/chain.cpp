@@ -66,8 +66,9 @@ void Chain::set_temperature(Survivors& survivors) {
     const std::uint32_t tokens = survivors.tokens();
     temperature_ = dynamic_temperature(params_, entropy.value, tokens);
     if (entropy.error == 0.0) return;
-    const auto [low, high] = std::minmax(dynamic_temperature(params_, entropy.value - entropy.error, tokens),
-                                         dynamic_temperature(params_, entropy.value + entropy.error, tokens));
+    const auto [low, high] =
+        std::minmax({dynamic_temperature(params_, entropy.value - entropy.error, tokens),
+                     dynamic_temperature(params_, entropy.value + entropy.error, tokens)});
     const double error = (high - low) / low + 0x1p-48;
     const auto rounded = [](double temperature) { return static_cast<float>(temperature); };
     const bool races = rounds_ && rounded(low * (1.0 - error)) == rounded(high * (1.0 + error));
