@@ -29,6 +29,8 @@ class Planner {
         plan_.perturbs_logits = perturbs_logits(params_);
         plan_.cut = first_cut(params_);
         plan_.adjusts_first = changes_first(params_, plan_.cut);
+        plan_.adjusts_last =
+            !plan_.adjusts_first && !replaces_draw(params_) && changes_last(params_, plan_.cut);
         plan_.changes_logits = setting_.rules.changes || takes_adjustment(params_);
         plan_.sums_processed = wants_processed(params_) && is_told_by_weight();
         plan_.answers_left = wants_shares() || (wants_processed(params_) && !plan_.sums_processed);
@@ -50,11 +52,10 @@ class Planner {
                (!is_truncated(params_) && !replaces_draw(params_) && params_.dynatemp_range <= 0.0);
     }
 
+    // Adaptive-p's distribution is not of the logits.
     DecisionPath exact_path() const {
-        // Adaptive-p's distribution is not of the logits.
         const bool replaced = has_adaptive_p(params_) && plan_.answers_left;
-        const bool by_classes = setting_.dtype != proto::Dtype::fp32 && !replaced && plan_.adjusts_first;
-        return by_classes ? DecisionPath::classes : DecisionPath::whole_row;
+        return replaced ? DecisionPath::whole_row : DecisionPath::classes;
     }
 
     bool is_counted() const {

@@ -53,6 +53,7 @@ struct Plan {
     // The filter that a winner is asked about; or the temperature, where it follows from the entropy.
     Step asked = Step::end;
     bool adjusts_first = true;     // every penalty stands before every filter: a token has one value
+    bool adjusts_last = false;     // those that do not stand there stand behind every filter
     bool changes_logits = false;   // penalties, DRY or rules do
     bool gives_up = false;         // the search ends where more tokens pass than a list is good for
     bool answers_left = false;     // the answer has the tokens that are left, with their shares

@@ -129,6 +129,19 @@ constexpr bool changes_first(const SamplingParams& params, const FirstCut& cut) 
                         [&](Step step) { return changes_logits(step) && takes_step(params, step); });
 }
 
+// Whether those that do not stand there stand behind every filter, and behind a temperature that depends on
+// the logits.
+constexpr bool changes_last(const SamplingParams& params, const FirstCut& cut) {
+    const proto::StepOrder& order = order_of(params);
+    const auto late = std::find_if(order.begin() + cut.steps, order.end(), [&](Step step) {
+        return changes_logits(step) && takes_step(params, step);
+    });
+    return std::none_of(late, order.end(), [&](Step step) {
+        const bool depends = is_filter(step) || (step == Step::temperature && params.dynatemp_range > 0.0);
+        return depends && takes_step(params, step);
+    });
+}
+
 // The request's one filter; Step::end if it has none or several.
 constexpr Step only_filter(const SamplingParams& params) {
     Step only = Step::end;

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 #include <cstddef>
 #include <limits>
+#include <utility>
 
 #include "sampler/canonical_order.h"
 #include "sampler/changed_tokens.h"
@@ -87,12 +89,10 @@ void CandidateSearch::list(std::uint32_t token) {
     workspace_.listed[token / 64] |= bit_of(token);
 }
 
-void CandidateSearch::take(std::int32_t token, Adjustments on, std::uint32_t& count) {
-    const auto id = static_cast<std::uint32_t>(token);
-    if (is_listed(id)) return;
-    list(id);
-    const double value = adjust_(id, row_.value_at(id), on);
-    if (value > kNothing) workspace_.candidates[count++] = {value, id};
+void CandidateSearch::take(std::uint32_t token, float raw, Adjustments on, std::uint32_t& count) {
+    const double value = adjust_(token, raw, on);
+    workspace_.candidates[count] = {value, token};
+    count += value > kNothing ? 1 : 0;
 }
 
 // Tokens that end above where they stood can pass from below any floor: they are looked at in any case.
@@ -153,13 +153,29 @@ void CandidateSearch::gather(const Range& range, Adjustments on, Gathered& gathe
     workspace_.answer_space.candidates += found;
 }
 
+// In the order of their ids, in which the row is read fastest.
 Gathered CandidateSearch::listed(Adjustments on) {
-    Gathered result;
-    for (const std::int32_t token : request_.allowed_ids) take(token, on, result.count);
+    std::uint32_t first = row_.vocab - 1;
+    std::uint32_t last = 0;
     for (const std::int32_t token : request_.allowed_ids) {
-        workspace_.listed[static_cast<std::uint32_t>(token) / 64] = 0;
+        const auto id = static_cast<std::uint32_t>(token);
+        list(id);
+        first = std::min(first, id);
+        last = std::max(last, id);
     }
-    sort_by_token(workspace_, result.count);
+    Gathered result;
+    for (std::uint32_t word = first / 64; word <= last / 64; ++word) {
+        std::uint64_t ids = std::exchange(workspace_.listed[word], 0);
+        if (ids == 0) continue;
+        // Of a row that is there in part, a token may be there without its block.
+        const std::byte* const elements = row_.lean == nullptr ? row_.block(word) : nullptr;
+        for (; ids != 0; ids &= ids - 1) {
+            const auto entry = static_cast<std::uint32_t>(std::countr_zero(ids));
+            const std::uint32_t token = word * kBlock + entry;
+            const float raw = elements != nullptr ? row_.value_in(elements, entry) : row_.value_at(token);
+            take(token, raw, on, result.count);
+        }
+    }
     workspace_.answer_space.candidates += result.count;
     return result;
 }

@@ -66,7 +66,7 @@ class CandidateSearch {
     bool is_listed(std::uint32_t token) const;
     std::uint32_t take_raised(Adjustments on);
     void forget_raised();
-    void take(std::int32_t token, Adjustments on, std::uint32_t& count);
+    void take(std::uint32_t token, float raw, Adjustments on, std::uint32_t& count);
 
     const BlockedRow& row_;
     const Adjuster& adjust_;

@@ -17,6 +17,5 @@ constexpr auto canonically_before = [](const Candidate& a, const Candidate& b) {
 void sort_canonically(Workspace& workspace, std::uint32_t count);
 // The same of the first `best` of them; those behind stand in any order.
 void sort_best(Workspace& workspace, std::uint32_t count, std::uint32_t best);
-void sort_by_token(Workspace& workspace, std::uint32_t count);
 
 }  // namespace croupier::sampler

@@ -139,8 +139,7 @@ auto WithCodes(proto::Dtype dtype, Pass pass) {
             return pass(std::uint16_t{},
                         [](std::uint16_t code) { return std::bit_cast<float>(std::uint32_t{code} << 16U); });
         case proto::Dtype::fp16:
-            return pass(std::uint16_t{},
-                        [](std::uint16_t code) { return value_of_code(proto::Dtype::fp16, code); });
+            return pass(std::uint16_t{}, [](std::uint16_t code) HWY_ATTR { return Fp16::of(code); });
         case proto::Dtype::fp32:
             break;
     }

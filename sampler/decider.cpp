@@ -127,7 +127,7 @@ DecisionError Decider::ask_winners() {
     const auto may_be_kept = [&](const Candidate& candidate) { return question.may_be_kept(candidate); };
     // exclude_absent() can only spare blocks that the race asked for, not those that changed tokens need.
     const bool knows_changes = row_.asked() == by_race;
-    for (int asks = 0; asks < most_asks(plan_.asked) || row_.dtype == proto::Dtype::fp32; ++asks) {
+    for (int asks = 0; asks < most_asks(plan_.asked); ++asks) {
         if (!asked) asked = winner(temperature, question.values(), may_be_kept);
         if (row_.lacks_blocks() && knows_changes && question.exclude_absent()) {
             row_.lean->forget_asked();
@@ -197,12 +197,23 @@ std::optional<std::uint32_t> Decider::keep_from(const WinnerQuestion::Interval& 
     return static_cast<std::uint32_t>(end - all.begin());
 }
 
-DecisionError Decider::answer_without_cut() {
+void Decider::forget_cut() {
     pruning_.top_k = 0;
     pruning_.min_p = 0.0;
     pruning_.least = -std::numeric_limits<double>::infinity();
     applied_ = proto::Step::end;
+}
+
+DecisionError Decider::answer_without_cut() {
+    forget_cut();
     return answer_exactly();
+}
+
+// What classes leave open is told from a list of all tokens.
+DecisionError Decider::answer_by_candidates() {
+    forget_cut();
+    workspace_.answer_space.left_open = DecisionPath::classes;
+    return take(DecisionPath::whole_row);
 }
 
 DecisionError Decider::from_candidates() {

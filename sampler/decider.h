@@ -42,7 +42,7 @@ class Decider {
                 race_as_it_stands(view, plan, request), workspace),
           hash_race_(row_, adjust_, all_adjustments(params), params, request, workspace),
           search_(row_, adjust_, request, workspace),
-          chain_(params, request, adjust_, workspace) {
+          chain_(params, request, adjust_, draws_by_race(params, plan), workspace) {
         if (row_.lean != nullptr) take_named(view, request, *row_.lean);
     }
 
@@ -55,6 +55,10 @@ class Decider {
     bool lacks_blocks() const { return row_.lacks_blocks(); }
 
   private:
+    // Which nothing is answered beside that depends on the temperature.
+    static bool draws_by_race(const proto::SamplingParams& params, const request::Plan& plan) {
+        return params.rng == proto::Rng::race && !plan.answers_left && !request::replaces_draw(params);
+    }
     static constexpr float kNoLogprob = std::numeric_limits<float>::quiet_NaN();
 
     RowFault scan_row() const;
@@ -63,7 +67,9 @@ class Decider {
     proto::DecisionError from_candidates();
     std::optional<WinnerQuestion::Interval> kept_by_sigma();
     std::optional<std::uint32_t> keep_from(const WinnerQuestion::Interval& from, std::uint32_t candidates);
+    void forget_cut();
     proto::DecisionError answer_without_cut();
+    proto::DecisionError answer_by_candidates();
     proto::DecisionError answer_many();
     proto::DecisionError from_classes();
     proto::DecisionError race_all();
@@ -74,15 +80,17 @@ class Decider {
     Candidate draw_mirostat(Survivors& survivors, double temperature);
     template <class Eligible>
     std::optional<Candidate> winner(double temperature, const BoundedValues& values, Eligible eligible);
-    std::optional<Candidate> winner_of_classes(RowClasses& classes, const Survivors& survivors);
-    std::optional<Candidate> adaptive_winner(RowClasses& classes, const Survivors& survivors);
+    std::optional<Candidate> winner_of_classes(RowClasses& classes, Survivors& survivors);
+    std::optional<Candidate> adaptive_winner(RowClasses& classes, Survivors& survivors);
     proto::DecisionError answer_exactly();
     proto::DecisionError propose_or_race();
     std::optional<Candidate> propose(double scale);
     void take_first_maximum(std::uint32_t candidates);
     void draw_untruncated(std::uint32_t candidates);
     void draw_survivor(Survivors survivors);
-    Candidate draw_adaptive(const Survivors& survivors, std::uint32_t tokens);
+    void draw_left(Survivors& survivors);
+    std::optional<Candidate> late_winner(RowClasses& classes, const Survivors& survivors);
+    Candidate draw_adaptive(Survivors& survivors, std::uint32_t tokens);
     std::optional<Candidate> first_maximum();
     void answer_alone();
     std::uint32_t answered_of(std::uint32_t tokens) const;
@@ -90,8 +98,8 @@ class Decider {
     void note_classes(RowClasses& classes, Survivors survivors, double scale);
     std::span<const Candidate> first_left(RowClasses& classes, const Survivors& survivors,
                                           std::uint32_t wanted);
-    void note_distribution(const Survivors& survivors, std::span<const Candidate> first);
-    void answer_support(const Survivors& survivors, std::span<const Candidate> first);
+    void note_distribution(Survivors& survivors, std::span<const Candidate> first);
+    void answer_support(Survivors& survivors, std::span<const Candidate> first);
     double scale() const { return pruning_.scale; }
     // Proposals are made from the row as it stands, whatever the mask hides of it.
     bool races_masked() const {

@@ -1,5 +1,6 @@
 // Draws from tokens that were listed or counted by value, and what is answered beside them.
 #include <algorithm>
+#include <array>
 #include <cstddef>
 
 #include "sampler/canonical_order.h"
@@ -23,6 +24,10 @@ Mass mass_of_nth(const Survivors& survivors, std::size_t n) {
         n -= each.size;
     }
     return 0;
+}
+
+BoundedValues bounds_of(const Survivors& survivors) {
+    return {float_below(survivors.classes().back().least), float_above(survivors.classes().front().value)};
 }
 
 Candidate first_of(std::span<const Candidate> some) {
@@ -84,6 +89,11 @@ void Decider::draw_untruncated(std::uint32_t candidates) {
 
 void Decider::draw_survivor(Survivors survivors) {
     chain_.apply(survivors, pruning_.adjustments, applied_);
+    draw_left(survivors);
+}
+
+void Decider::draw_left(Survivors& survivors) {
+    if (request::replaces_draw(params_)) survivors.weigh(1.0 / chain_.temperature());
     const double temperature = chain_.temperature();
     if (has_mirostat(params_)) {
         keep_by_mirostat(params_, request_, survivors, workspace_.vocab);
@@ -102,7 +112,7 @@ void Decider::draw_survivor(Survivors survivors) {
 }
 
 // Adaptive-p replaces the distribution by one of the distance to the probability that it aims at.
-Candidate Decider::draw_adaptive(const Survivors& survivors, std::uint32_t tokens) {
+Candidate Decider::draw_adaptive(Survivors& survivors, std::uint32_t tokens) {
     const auto total = static_cast<double>(survivors.total());
     const double aim = adaptive_aim(params_, request_.feedback);
     const auto all = workspace_.candidates.first(tokens);
@@ -120,12 +130,21 @@ Candidate Decider::draw_adaptive(const Survivors& survivors, std::uint32_t token
 }
 
 DecisionError Decider::from_classes() {
-    RowClasses classes(row_, adjust_, all_adjustments(params_), request_, workspace_);
+    RowClasses classes(row_, adjust_, pruning_.adjustments, request_, workspace_);
     Survivors survivors = classes.list();
     if (row_.lacks_blocks()) return DecisionError::none;
     if (survivors.classes().empty()) return DecisionError::no_token_left;
-    chain_.apply(survivors, pruning_.adjustments, proto::Step::end);
+    const bool races_late = plan_.adjusts_last && !plan_.answers_left;
+    chain_.apply(survivors, races_late ? all_adjustments(params_) : pruning_.adjustments, proto::Step::end);
+    if (survivors.is_open()) return answer_by_candidates();
+    if (races_late) return drawn(late_winner(classes, survivors));
+    if (!survivors.is_of_row()) {
+        draw_left(survivors);
+        return DecisionError::none;
+    }
+    if (request::replaces_draw(params_)) survivors.weigh(1.0 / chain_.temperature());
     if (has_mirostat(params_)) keep_by_mirostat(params_, request_, survivors, workspace_.vocab);
+    if (survivors.is_open()) return answer_by_candidates();
     const DecisionError fault = drawn(winner_of_classes(classes, survivors));
     if (fault != DecisionError::none || !wants_distribution()) return fault;
     // Adaptive-p's distribution is never computed by classes.
@@ -134,11 +153,19 @@ DecisionError Decider::from_classes() {
     return DecisionError::none;
 }
 
-std::optional<Candidate> Decider::winner_of_classes(RowClasses& classes, const Survivors& survivors) {
+// What stands behind all filters changes what is drawn, but not what it is drawn from.
+std::optional<Candidate> Decider::late_winner(RowClasses& classes, const Survivors& survivors) {
+    const Adjustments all = all_adjustments(params_);
+    const bool lowers = adjust_.lowers_only(all) && !adjust_.has_raising_bias();
+    const BoundedValues bounds = lowers ? bounds_of(survivors) : kAllValues;
+    return winner(chain_.temperature(), bounds,
+                  [&](const Candidate& candidate) { return classes.holds(survivors, candidate.token); });
+}
+
+std::optional<Candidate> Decider::winner_of_classes(RowClasses& classes, Survivors& survivors) {
     if (is_greedy(params_)) return first_maximum();
     if (has_adaptive_p(params_)) return adaptive_winner(classes, survivors);
-    const BoundedValues values = {float_below(survivors.classes().back().value),
-                                  float_above(survivors.classes().front().value)};
+    const BoundedValues values = bounds_of(survivors);
     const auto is_left = [&](const Candidate& candidate) { return classes.holds(survivors, candidate); };
     const double temperature = chain_.temperature();
     const bool may_propose = proposes(params_) && !has_mirostat(params_);
@@ -162,7 +189,7 @@ std::optional<Candidate> Decider::first_maximum() {
 
 // As draw_adaptive(), of all tokens. Up to the aim a larger probability replaces a logit by a larger one: a
 // block's maximum bounds what replaces its tokens.
-std::optional<Candidate> Decider::adaptive_winner(RowClasses& classes, const Survivors& survivors) {
+std::optional<Candidate> Decider::adaptive_winner(RowClasses& classes, Survivors& survivors) {
     const Weigher weigher = survivors.weigher();
     const auto total = static_cast<double>(survivors.total());
     const double aim = adaptive_aim(params_, request_.feedback);
@@ -197,6 +224,7 @@ void Decider::note_listed(std::uint32_t candidates, double scale) {
 // Notes the distribution of classes; only members that are answered are looked for.
 void Decider::note_classes(RowClasses& classes, Survivors survivors, double scale) {
     survivors.weigh(scale);
+    if (wants_processed()) survivors.split_at(drawn_.value);
     note_distribution(survivors, first_left(classes, survivors, answered_of(survivors.tokens())));
 }
 
@@ -204,15 +232,15 @@ void Decider::note_classes(RowClasses& classes, Survivors survivors, double scal
 std::span<const Candidate> Decider::first_left(RowClasses& classes, const Survivors& survivors,
                                                std::uint32_t wanted) {
     if (wanted == 0) return {};
-    double least = survivors.classes().back().value;
+    double least = survivors.classes().back().least;
     std::uint32_t above = 0;
     for (const EqualClass& each : survivors.classes()) {
         above += each.size;
         if (above < wanted) continue;
-        least = each.value;
+        least = each.least;
         break;
     }
-    const std::uint32_t found = search_.at_least(float_below(least), all_adjustments(params_)).count;
+    const std::uint32_t found = search_.at_least(float_below(least), pruning_.adjustments).count;
     const auto all = workspace_.candidates.first(found);
     const auto end =
         std::remove_if(all.begin(), all.end(), [&](const Candidate& each) { return each.value < least; });
@@ -224,32 +252,42 @@ std::span<const Candidate> Decider::first_left(RowClasses& classes, const Surviv
     auto of = kept.begin();
     std::uint32_t left = 0;
     for (const Candidate each : all.first(reaching)) {
-        while (of != kept.end() && of->value > each.value) ++of;
-        if (of == kept.end() || of->value != each.value) continue;
+        while (of != kept.end() && of->least > each.value) ++of;
+        if (of == kept.end() || of->value < each.value) continue;
         if (of->size == of->whole || classes.holds(survivors, each)) all[left++] = each;
         if (left == wanted) break;
     }
     return all.first(left);
 }
 
-void Decider::note_distribution(const Survivors& survivors, std::span<const Candidate> first) {
+void Decider::note_distribution(Survivors& survivors, std::span<const Candidate> first) {
     if (wants_shares()) answer_support(survivors, first);
     if (wants_processed())
         processed_logprob_ = processed_logprobs(params_, drawn_, survivors, first, workspace_);
 }
 
-void Decider::answer_support(const Survivors& survivors, std::span<const Candidate> first) {
+void Decider::answer_support(Survivors& survivors, std::span<const Candidate> first) {
     const auto total = static_cast<double>(survivors.total());
     const std::uint32_t all = survivors.tokens();
     const std::size_t room = std::min(support_room(params_, request_, all), first.size());
-    std::size_t count = 0;
-    for (const EqualClass& each : survivors.classes()) {
-        const double probability = static_cast<double>(each.mass) / total;
-        for (std::uint32_t i = 0; i < each.size && count < room; ++i, ++count)
-            workspace_.support[count] = {static_cast<std::int32_t>(first[count].token), 0, probability};
-        if (count == room) break;
+    // Of values that stand behind each other, each is weighed once, many at a time.
+    std::array<EqualClass, 64> some;
+    for (std::size_t begin = 0; begin < room;) {
+        std::size_t values = 0;
+        for (std::size_t i = begin; i < room; ++i) {
+            const bool again = values > 0 && first[i].value == some[values - 1].value;
+            if (!again && values == some.size()) break;
+            if (!again) some[values++] = class_of(first[i].value, static_cast<std::uint32_t>(i), 0, 0);
+            ++some[values - 1].size;
+        }
+        weigh_values(std::span(some).first(values), survivors.weigher());
+        for (const EqualClass& each : std::span(some).first(values)) {
+            const double probability = static_cast<double>(each.mass) / total;
+            for (begin = each.begin; begin < each.begin + each.size; ++begin)
+                workspace_.support[begin] = {static_cast<std::int32_t>(first[begin].token), 0, probability};
+        }
     }
-    workspace_.answer_space.support = workspace_.support.first(count);
+    workspace_.answer_space.support = workspace_.support.first(room);
     workspace_.answer_space.support_total = all;
 }
 

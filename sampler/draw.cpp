@@ -41,6 +41,7 @@ std::uint64_t mirostat_kept(const SamplingParams& params, const Request& request
 void keep_by_mirostat(const SamplingParams& params, const Request& request, Survivors& survivors,
                       std::uint32_t vocab) {
     if (params.mirostat != 1) return survivors.keep_surprise_up_to(mirostat_level(params, request.feedback));
+    survivors.split_best(kMirostatEstimates);
     const std::uint64_t kept = mirostat_kept(params, request, survivors, survivors.tokens(), vocab);
     survivors.keep_top_k(static_cast<std::uint32_t>(kept));
 }

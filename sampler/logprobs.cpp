@@ -36,8 +36,8 @@ std::uint32_t list_best(std::span<const Candidate> best, LogprobOf logprob_of, W
 
 }  // namespace
 
-float processed_logprobs(const proto::SamplingParams& params, const Candidate& drawn,
-                         const Survivors& survivors, std::span<const Candidate> first, Workspace& workspace) {
+float processed_logprobs(const proto::SamplingParams& params, const Candidate& drawn, Survivors& survivors,
+                         std::span<const Candidate> first, Workspace& workspace) {
     const double log_of_total = log_total(survivors.total());
     const auto logprob_of = [&](double value) {
         return static_cast<float>(survivors.weigher().exponent(value) - log_of_total);

@@ -22,16 +22,23 @@ namespace hn = hwy::HWY_NAMESPACE;
 using MassLanes = hn::CappedTag<double, 8>;
 using MassVector = hn::Vec<hn::RebindToUnsigned<MassLanes>>;
 
-// Each lane's mass, with the rounder's bits still on it: a rounder is added to the weight, and what is left
-// in the low bits are whole numbers.
-HWY_INLINE MassVector rounded_masses(const float* HWY_RESTRICT values, const Weigher& weigher) {
+HWY_INLINE hn::Vec<MassLanes> exponents_of(const float* HWY_RESTRICT values, const Weigher& weigher) {
     const MassLanes d;
     const hn::Rebind<float, MassLanes> narrow;
     const auto value = hn::PromoteTo(d, hn::LoadU(narrow, values));
-    const auto exponent = hn::Mul(hn::Sub(value, hn::Set(d, weigher.maximum)), hn::Set(d, weigher.scale));
-    const auto weight = exp_nonpositive_vector(d, exponent);
-    const auto rounded = hn::Add(hn::Mul(weight, hn::Set(d, kMassUnit)), hn::Set(d, kMassRounder));
-    return hn::BitCast(hn::RebindToUnsigned<MassLanes>(), rounded);
+    return hn::Mul(hn::Sub(value, hn::Set(d, weigher.maximum)), hn::Set(d, weigher.scale));
+}
+
+// Each lane's mass, with the rounder's bits still on it: a rounder is added to the weight, and what is left
+// in the low bits are whole numbers.
+HWY_INLINE hn::Vec<MassLanes> rounded_weights(hn::Vec<MassLanes> weights) {
+    const MassLanes d;
+    return hn::Add(hn::Mul(weights, hn::Set(d, kMassUnit)), hn::Set(d, kMassRounder));
+}
+
+HWY_INLINE MassVector rounded_masses(const float* HWY_RESTRICT values, const Weigher& weigher) {
+    const auto weights = exp_nonpositive_vector(MassLanes(), exponents_of(values, weigher));
+    return hn::BitCast(hn::RebindToUnsigned<MassLanes>(), rounded_weights(weights));
 }
 
 HWY_INLINE Mass sum_of_lanes(MassVector masses) {

@@ -9,23 +9,23 @@
 
 #include "sampler/canonical_order.h"
 #include "sampler/changed_tokens.h"
+#include "sampler/code_range.h"
 #include "sampler/row_mask.h"
 
 namespace croupier::sampler {
 namespace {
 
 constexpr double kNothing = -std::numeric_limits<double>::infinity();
-constexpr std::uint32_t kSign = 0x8000U;
 constexpr std::uint32_t kRanks = 0x10000U;
 
 // -0 is the same value as +0.
 std::uint32_t class_code(std::uint32_t element) {
-    return element == kSign ? 0U : element;
+    return element == kSignCode ? 0U : element;
 }
 
 // Ranks ascend as values descend. It is its own inverse.
 std::uint32_t rank_of(std::uint32_t code) {
-    return code < kSign ? kSign - 1 - code : code;
+    return code < kSignCode ? kSignCode - 1 - code : code;
 }
 
 // How many ranks are looked at together: most hold nothing, those of values near 0 above all.
@@ -38,80 +38,120 @@ bool chunk_is_empty(std::span<const std::uint32_t> counts, std::uint32_t rank) {
     return any == 0;
 }
 
+// How many bits of an element stand below its code here.
+unsigned below_code(proto::Dtype dtype) {
+    return dtype == proto::Dtype::fp32 ? 16 : 0;
+}
+
+template <class Code>
+void count_block(const Code* elements, std::uint64_t allowed, std::uint32_t* counts) {
+    constexpr unsigned kBelow = (sizeof(Code) - 2) * 8;
+    if (allowed == ~std::uint64_t{0}) {
+        for (std::uint32_t entry = 0; entry < kBlock; ++entry) ++counts[elements[entry] >> kBelow];
+    } else {
+        for (; allowed != 0; allowed &= allowed - 1) ++counts[elements[std::countr_zero(allowed)] >> kBelow];
+    }
+}
+
 }  // namespace
 
-// A value that follows itself would wait for its own counter; in a row of logits few do.
+// By their upper 16 bits. A value that follows itself would wait for its own counter; in a row of logits few
+// do.
 void RowClasses::count_codes() {
     std::uint32_t* const counts = workspace_.value_counts.data();
     for (const BlockRun& run : row_.runs) {
         for (std::uint32_t i = 0; i < run.blocks; ++i) {
-            const auto* elements = reinterpret_cast<const std::uint16_t*>(run.block(i));
-            std::uint64_t allowed = allowed_in_block(request_.mask, run.first_block + i);
-            if (allowed == ~std::uint64_t{0}) {
-                for (std::uint32_t entry = 0; entry < kBlock; ++entry) ++counts[elements[entry]];
+            const std::byte* const elements = run.block(i);
+            const std::uint64_t allowed = allowed_in_block(request_.mask, run.first_block + i);
+            if (row_.dtype == proto::Dtype::fp32) {
+                count_block(reinterpret_cast<const std::uint32_t*>(elements), allowed, counts);
             } else {
-                for (; allowed != 0; allowed &= allowed - 1) ++counts[elements[std::countr_zero(allowed)]];
+                count_block(reinterpret_cast<const std::uint16_t*>(elements), allowed, counts);
             }
         }
     }
 }
 
-// What was counted, best first. The counts are all zero again afterwards.
-void RowClasses::list_counted() {
+// Takes what adjustments move from the count of its code.
+void RowClasses::list_changed() {
     const std::span<std::uint32_t> counts = workspace_.value_counts;
-    counts[0] += std::exchange(counts[kSign], 0U);
+    counts[0] += std::exchange(counts[kSignCode], 0U);
     visit_changed_once(adjust_, on_, row_, workspace_, [&](std::uint32_t token, float raw, double adjusted) {
         if (adjust_.masked(token)) return;
         if (adjusted == static_cast<double>(raw)) return;
-        std::uint16_t code = 0;
-        std::memcpy(&code, row_.element(token), sizeof(code));
+        std::uint32_t code = 0;
+        std::memcpy(&code, row_.element(token), proto::element_bytes(row_.dtype));
         // A row that is overwritten during the decision may hold another value now than was counted.
-        std::uint32_t& count = counts[class_code(code)];
+        std::uint32_t& count = counts[class_code(code >> below_code(row_.dtype))];
         count -= count > 0 ? 1 : 0;
-        workspace_.candidates[changed_++] = {adjusted, token};
+        workspace_.changed[changed_++] = {adjusted, raw, token, 0.0F, 0.0F};
     });
-    const std::uint32_t nothing = negative_infinity_code(row_.dtype);
+}
+
+// Calls visit(code, count) for each code of a finite value that was counted, best first. The counts are all
+// zero again afterwards.
+template <class Visit>
+void RowClasses::visit_counted(Visit visit) {
+    const std::span<std::uint32_t> counts = workspace_.value_counts;
+    const std::uint32_t nothing = negative_infinity_code(row_.dtype) >> below_code(row_.dtype);
     for (std::uint32_t rank = 0; rank < kRanks; ++rank) {
         while (rank < kRanks && rank % kChunk == 0 && chunk_is_empty(counts, rank)) rank += kChunk;
         if (rank >= kRanks) break;
         const std::uint32_t code = rank_of(rank);
         const std::uint32_t count = std::exchange(counts[code], 0U);
-        if (count == 0 || code >= nothing) continue;
-        const auto value = static_cast<double>(value_of_code(row_.dtype, code));
-        workspace_.counted_values[classes_++] = {value, count};
+        if (count > 0 && code < nothing) visit(code, count);
     }
 }
 
 // The tokens that were changed stand in classes of their own, or join those of their new value.
-void RowClasses::merge_changed() {
-    const auto changed = workspace_.candidates.first(changed_);
+void RowClasses::list_exact() {
+    std::uint32_t counted_values = 0;
+    visit_counted([&](std::uint32_t code, std::uint32_t count) {
+        workspace_.counted_values[counted_values++] = {static_cast<double>(value_of_code(row_.dtype, code)),
+                                                       count};
+    });
+    const auto moved = workspace_.candidates.first(changed_);
+    std::transform(changed().begin(), changed().end(), moved.begin(), [](const ChangedToken& each) {
+        return Candidate{each.adjusted, each.token};
+    });
     sort_canonically(workspace_, changed_);
-    const auto counted = workspace_.counted_values.first(classes_);
-    std::uint32_t count = 0;
     const auto add = [&](double value, std::uint32_t members) {
-        if (members == 0 || value == kNothing || count == workspace_.classes.size()) return;
-        if (count > 0 && workspace_.classes[count - 1].value == value) {
-            workspace_.classes[count - 1].size += members;
-            workspace_.classes[count - 1].whole += members;
+        if (members == 0 || value == kNothing || classes_ == workspace_.classes.size()) return;
+        if (classes_ > 0 && workspace_.classes[classes_ - 1].value == value) {
+            workspace_.classes[classes_ - 1].size += members;
+            workspace_.classes[classes_ - 1].whole += members;
         } else {
-            workspace_.classes[count++] = {value, 0.0, 0, 0, members, members};
+            workspace_.classes[classes_++] = class_of(value, 0, members, members);
         }
     };
     std::size_t next = 0;
-    for (const CountedValue& each : counted) {
-        while (next < changed.size() && changed[next].value > each.value) add(changed[next++].value, 1);
+    for (const CountedValue& each : workspace_.counted_values.first(counted_values)) {
+        while (next < moved.size() && moved[next].value > each.value) add(moved[next++].value, 1);
         add(each.value, each.count);
     }
-    while (next < changed.size()) add(changed[next++].value, 1);
-    classes_ = count;
+    while (next < moved.size()) add(moved[next++].value, 1);
+}
+
+void RowClasses::list_mixed() {
+    for (const ChangedToken& each : changed()) {
+        if (each.adjusted > -std::numeric_limits<double>::infinity())
+            ++workspace_.value_counts[upper_code_of(each.adjusted)];
+    }
+    visit_counted([&](std::uint32_t code, std::uint32_t count) {
+        if (classes_ == workspace_.classes.size()) return;
+        workspace_.counted_codes[codes_++] = static_cast<std::uint16_t>(code);
+        EqualClass& made = workspace_.classes[classes_++];
+        made = class_of(most_of_upper_code(code), code, count, count);
+        made.least = least_of_upper_code(code);
+    });
 }
 
 Survivors RowClasses::list() {
     count_codes();
-    list_counted();
-    merge_changed();
+    list_changed();
+    row_.dtype == proto::Dtype::fp32 ? list_mixed() : list_exact();
     workspace_.answer_space.candidates += workspace_.vocab;
-    return Survivors::of_classes(workspace_, classes_);
+    return Survivors::of_classes(workspace_, classes_, *this);
 }
 
 // The ids of all tokens of this value, in no particular order.
@@ -158,8 +198,8 @@ bool RowClasses::holds(const Survivors& left, const Candidate& candidate) {
     const auto classes = left.classes();
     const auto found =
         std::lower_bound(classes.begin(), classes.end(), candidate.value,
-                         [](const EqualClass& each, double value) { return each.value > value; });
-    if (found == classes.end() || found->value != candidate.value) return false;
+                         [](const EqualClass& each, double value) { return each.least > value; });
+    if (found == classes.end() || found->value < candidate.value) return false;
     if (found->size == found->whole) return true;
     const KeptPart& part = kept_part(*found);
     return candidate.token >= part.first && candidate.token <= part.last;

@@ -1,5 +1,7 @@
-// All tokens of a 16-bit row by their values, adjusted: a row holds a few thousand different ones. A filter
-// over classes is a filter over the whole row, exactly, without a sort of it.
+// All tokens of a row by their values, adjusted: a filter over classes is a filter over the whole row,
+// exactly, without a sort of it. A 16-bit row holds a few thousand different values, each of which is a
+// class. Of a 32-bit row the values that share their upper 16 bits are one mixed class, until a filter has to
+// tell them apart.
 #pragma once
 
 #include <array>
@@ -8,6 +10,7 @@
 
 #include "sampler/adjuster.h"
 #include "sampler/blocked_row.h"
+#include "sampler/class_sums.h"
 #include "sampler/request.h"
 #include "sampler/survivors.h"
 #include "sampler/workspace.h"
@@ -26,11 +29,33 @@ class RowClasses {
 
     // Whether a token of the row is one of those that were left of list().
     bool holds(const Survivors& left, const Candidate& candidate);
+    // The same where later steps may have moved it.
+    bool holds(const Survivors& left, std::uint32_t token) {
+        return holds(left, Candidate{adjust_(token, row_.value_at(token), on_), token});
+    }
+    // Puts those that were left as the workspace's first candidates, in no particular order; returns how
+    // many.
+    std::uint32_t list_left(const Survivors& left);
+
+    // For Survivors, of the workspace's first `count` classes (mixed_classes.cpp). Replaces `some` of them,
+    // which are whole, by a class for each of their values; returns how many.
+    std::uint32_t split(std::uint32_t place, std::uint32_t some, std::uint32_t count);
+    // Sums the masses of the mixed ones of these classes, which are all of the row from one value to another.
+    void sum_mixed(std::span<EqualClass> classes, const Weigher& weigher);
+    // The mass of all of them together, for which the mixed ones need not be summed.
+    Mass total(std::span<const EqualClass> classes, const Weigher& weigher) const;
+    // In double, in no particular order: the sums of the tokens' masses, each times its exponent, and of
+    // their distances from the best.
+    double sum_exponents(std::span<const EqualClass> classes, const Weigher& weigher) const;
+    DistanceSums sum_distances(std::span<const EqualClass> classes) const;
 
   private:
     void count_codes();
-    void list_counted();
-    void merge_changed();
+    void list_changed();
+    template <class Visit>
+    void visit_counted(Visit visit);
+    void list_exact();
+    void list_mixed();
     // Of a class that is kept in part: its value, and the kept members' first and last id.
     struct KeptPart {
         double value;
@@ -39,14 +64,20 @@ class RowClasses {
     };
     const KeptPart& kept_part(const EqualClass& of);
     std::span<std::uint32_t> list_members(double value);
+    std::uint32_t gather(std::span<const EqualClass> run);
+    std::span<const ChangedToken> changed() const { return workspace_.changed.first(changed_); }
+    RowRange range_of(double least, double most) const;
+    template <class Change>
+    void visit_moved(std::span<const EqualClass> classes, Change change) const;
 
     const BlockedRow& row_;
     const Adjuster& adjust_;
     Adjustments on_;
     const Request& request_;
     Workspace& workspace_;
-    std::uint32_t changed_ = 0;  // of the workspace's candidates: those that are not as they were written
+    std::uint32_t changed_ = 0;  // of the workspace's changed tokens: those that are not as they were written
     std::uint32_t classes_ = 0;
+    std::uint32_t codes_ = 0;               // of a 32-bit row
     std::array<KeptPart, 4> kept_parts_{};  // those that were asked about last: few classes are cut
     std::uint32_t known_parts_ = 0;
 };

@@ -231,15 +231,36 @@ std::size_t ReachedBlocks(const BlockRun& run, std::size_t bytes, const float* H
     return count;
 }
 
+// Which of them are at most the ceiling.
 template <class Format>
-Finds FindInRun(const BlockRun& run, const float* HWY_RESTRICT maxima, float floor,
+std::uint64_t WithinInBlock(const std::byte* HWY_RESTRICT block, float ceiling) {
+    const Floats d;
+    const auto bound = hn::Set(d, ceiling);
+    std::uint64_t within = 0;
+    for (std::size_t i = 0; i < kBlock; i += hn::Lanes(d)) {
+        within |= ReachedLanes(bound, Format::widen(block, i)) << i;
+    }
+    return within;
+}
+
+struct FoundRange {
+    float floor;
+    float ceiling;
+};
+
+template <class Format>
+Finds FindInRun(const BlockRun& run, const float* HWY_RESTRICT maxima, const FoundRange& range,
                 std::uint32_t* HWY_RESTRICT reached, Found* HWY_RESTRICT found) {
-    const std::size_t blocks = ReachedBlocks(run, sizeof(typename Format::Code), maxima, floor, reached);
+    const std::size_t blocks =
+        ReachedBlocks(run, sizeof(typename Format::Code), maxima, range.floor, reached);
     std::size_t count = 0;
     for (std::size_t i = 0; i < blocks; ++i) {
         const std::byte* elements = run.block(reached[i]);
         const std::uint32_t first = (run.first_block + reached[i]) * kBlock;
-        for (std::uint64_t bits = ReachedInBlock<Format>(elements, floor); bits != 0; bits &= bits - 1) {
+        std::uint64_t bits = ReachedInBlock<Format>(elements, range.floor);
+        // Most blocks that reach a range's floor reach beyond it.
+        if (maxima[reached[i]] > range.ceiling) bits &= WithinInBlock<Format>(elements, range.ceiling);
+        for (; bits != 0; bits &= bits - 1) {
             const auto entry = static_cast<std::uint32_t>(std::countr_zero(bits));
             found[count++] = {first + entry, Format::value(elements, entry)};
         }
@@ -248,29 +269,30 @@ Finds FindInRun(const BlockRun& run, const float* HWY_RESTRICT maxima, float flo
 }
 
 template <class Format>
-Finds FindInRow(const BlockedRow& row, const float* HWY_RESTRICT block_max, float floor,
+Finds FindInRow(const BlockedRow& row, const float* HWY_RESTRICT block_max, const FoundRange& range,
                 std::uint32_t* HWY_RESTRICT reached, Found* HWY_RESTRICT found) {
     Finds all;
     for (const BlockRun& run : row.runs) {
         const Finds some =
-            FindInRun<Format>(run, block_max + run.first_block, floor, reached, found + all.entries);
+            FindInRun<Format>(run, block_max + run.first_block, range, reached, found + all.entries);
         all.entries += some.entries;
         all.blocks += some.blocks;
     }
     return all;
 }
 
-Finds FindAtLeast(const BlockedRow& row, const float* HWY_RESTRICT block_max, float floor,
+Finds FindInRange(const BlockedRow& row, const float* HWY_RESTRICT block_max, float floor, float ceiling,
                   std::uint32_t* HWY_RESTRICT reached, Found* HWY_RESTRICT found) {
+    const FoundRange range = {floor, ceiling};
     switch (row.dtype) {
         case proto::Dtype::bf16:
-            return FindInRow<Bf16>(row, block_max, floor, reached, found);
+            return FindInRow<Bf16>(row, block_max, range, reached, found);
         case proto::Dtype::fp16:
-            return FindInRow<Fp16>(row, block_max, floor, reached, found);
+            return FindInRow<Fp16>(row, block_max, range, reached, found);
         case proto::Dtype::fp32:
             break;
     }
-    return FindInRow<Fp32>(row, block_max, floor, reached, found);
+    return FindInRow<Fp32>(row, block_max, range, reached, found);
 }
 
 template <class Format>
@@ -317,7 +339,7 @@ HWY_EXPORT(NoneInfinite);
 HWY_EXPORT(LargestOf);
 HWY_EXPORT(LargestWithout);
 HWY_EXPORT(FoldMaxima);
-HWY_EXPORT(FindAtLeast);
+HWY_EXPORT(FindInRange);
 HWY_EXPORT(CountInRowOf);
 
 Widened widen_codes(proto::Dtype dtype, const void* codes, std::span<float> values) noexcept {
@@ -375,20 +397,27 @@ void count_at_least_each(std::span<const float> values, std::span<const float> f
     HWY_DYNAMIC_DISPATCH(CountAtLeastEach)(values.data(), values.size(), floors, counts);
 }
 
-std::uint32_t find_at_least(const BlockedRow& row, float floor, Workspace& workspace) noexcept {
+std::uint32_t find_in_range(const BlockedRow& row, float floor, float ceiling,
+                            Workspace& workspace) noexcept {
     // No element below it is finite: -inf is never found.
     const float least = std::max(floor, std::numeric_limits<float>::lowest());
     if (row.lean != nullptr && row.lean->lists_from(least)) {
         std::uint32_t count = 0;
         row.lean->each_listed(least, workspace.found.size(), [&](std::uint32_t token, float value) {
-            workspace.found[count++] = {token, value};
+            workspace.found[count] = {token, value};
+            count += value <= ceiling ? 1U : 0U;
         });
         return count;
     }
-    const auto finds = HWY_DYNAMIC_DISPATCH(FindAtLeast)(
-        row, workspace.block_max.data(), least, workspace.reached_blocks.data(), workspace.found.data());
+    const auto finds =
+        HWY_DYNAMIC_DISPATCH(FindInRange)(row, workspace.block_max.data(), least, ceiling,
+                                          workspace.reached_blocks.data(), workspace.found.data());
     workspace.answer_space.blocks_read += static_cast<std::uint32_t>(finds.blocks);
     return static_cast<std::uint32_t>(finds.entries);
+}
+
+std::uint32_t find_at_least(const BlockedRow& row, float floor, Workspace& workspace) noexcept {
+    return find_in_range(row, floor, std::numeric_limits<float>::infinity(), workspace);
 }
 
 std::uint32_t count_allowed(const BlockedRow& row, std::span<const std::uint32_t> mask, float floor,

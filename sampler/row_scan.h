@@ -61,7 +61,10 @@ struct Finds {
 // of their ids, or as they are listed; into the workspace's found; -inf is never found. Returns how many.
 std::uint32_t find_at_least(const BlockedRow& row, float floor, Workspace& workspace) noexcept;
 
-// How many of them the mask allows; an empty one allows all.
+// The same of those of at most `ceiling`.
+std::uint32_t find_in_range(const BlockedRow& row, float floor, float ceiling, Workspace& workspace) noexcept;
+
+// How many of at least `floor` the mask allows; an empty one allows all.
 std::uint32_t count_allowed(const BlockedRow& row, std::span<const std::uint32_t> mask, float floor,
                             Workspace& workspace) noexcept;
 

@@ -1,10 +1,12 @@
 #include "sampler/survivors.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 
 #include "sampler/canonical_order.h"
 #include "sampler/formulas.h"
+#include "sampler/row_classes.h"
 
 namespace croupier::sampler {
 
@@ -26,29 +28,13 @@ std::uint32_t members_while(const EqualClass& of, Mass before, Holds holds) {
     return fewest;
 }
 
+// What weighs anything has exponents down to -31.
+constexpr double kFarthest = 32.0;
+
 // Beside a best token that is nearly all penalised away the row's error may be any number; and so may all
 // sums of a row whose summaries were not its own.
 bool is_row_total(double least, double most) {
     return least >= 0.0 && least <= most && most * kMassUnit < 0x1p63;
-}
-
-// The places of values that fall and then rise, by value, equal ones by place: two runs, merged.
-void order_valley(std::span<const Candidate> values, std::span<std::uint32_t> order) {
-    const auto count = static_cast<std::uint32_t>(values.size());
-    const auto at = [&](std::uint32_t place) { return values[place].value; };
-    std::uint32_t right = 0;  // the first place not taken on the right
-    while (right + 1 < count && at(right + 1) <= at(right)) ++right;
-    std::uint32_t left = right;  // the places below it are not taken
-    std::uint32_t taken = 0;
-    while (taken < count) {
-        if (left > 0 && (right == count || at(left - 1) <= at(right))) {
-            const std::uint32_t end = left--;
-            while (left > 0 && at(left - 1) == at(left)) --left;
-            for (std::uint32_t place = left; place < end; ++place) order[taken++] = place;
-        } else {
-            order[taken++] = right++;
-        }
-    }
 }
 
 }  // namespace
@@ -62,25 +48,67 @@ Survivors::Survivors(Workspace& workspace, std::uint32_t candidates, std::uint32
         const std::uint32_t most = begin < best ? best : begin + 1;
         std::uint32_t end = begin + 1;
         while (end < most && workspace.candidates[end].value == value) ++end;
-        workspace.classes[count_++] = {value, 0.0, 0, begin, end - begin};
+        workspace.classes[count_++] = class_of(value, begin, end - begin, 0);
         begin = end;
     }
 }
 
-Survivors Survivors::of_classes(Workspace& workspace, std::uint32_t classes) {
+Survivors Survivors::of_classes(Workspace& workspace, std::uint32_t classes, RowClasses& rows) {
     Survivors survivors(workspace);
     survivors.count_ = classes;
+    survivors.rows_ = &rows;
     return survivors;
 }
 
-void Survivors::weigh(double scale) {
+bool Survivors::has_mixed() const {
+    const auto all = classes();
+    return std::any_of(all.begin(), all.end(), [](const EqualClass& each) { return each.is_mixed(); });
+}
+
+// The values that they had together are weighed one by one.
+void Survivors::split(std::uint32_t place, std::uint32_t classes) {
+    const std::uint32_t made = rows_->split(first_ + place, classes, first_ + count_);
+    count_ = count_ - classes + made;
+    if (weigher_.scale > 0.0) weigh_values(kept().subspan(place, made), weigher_);
+}
+
+// The best class has the value that others are weighed against.
+void Survivors::weigh(double scale, double error) {
+    split_best(1);
     const Weigher weigher = {classes().front().value, scale};
     if (weigher.maximum == weigher_.maximum && weigher.scale == weigher_.scale) return;
     weigher_ = weigher;
-    for (EqualClass& each : kept()) {
-        each.weight = weigher.weight(each.value);
-        each.mass = mass_of_weight(each.weight);
+    sums_mixed_ = false;
+    total_.reset();
+    weigh_values(kept(), weigher_);
+    scale_error_ = error;
+    mass_error_ = 0.0;
+    if (error == 0.0) return;
+    // All masses grow as the scale falls, so that no sum of some differs by more than that of all.
+    const Mass most = total_by({weigher.maximum, scale * (1.0 - error)});
+    const Mass least = total_by({weigher.maximum, scale * (1.0 + error)});
+    mass_error_ = static_cast<double>(most - least) / static_cast<double>(least);
+}
+
+void Survivors::split_best(std::uint32_t tokens) {
+    std::uint32_t before = 0;
+    std::uint32_t first = count_;
+    std::uint32_t end = 0;
+    for (std::uint32_t i = 0; i < count_ && before < tokens; ++i) {
+        before += kept()[i].size;
+        if (!kept()[i].is_mixed()) continue;
+        first = std::min(first, i);
+        end = i + 1;
     }
+    if (first < end) split(first, end - first);
+}
+
+void Survivors::split_at(double value) {
+    const auto all = classes();
+    const auto found = std::find_if(all.begin(), all.end(), [&](const EqualClass& each) {
+        return each.is_mixed() && each.least <= value && value <= each.value;
+    });
+    if (found != all.end()) split(static_cast<std::uint32_t>(found - all.begin()), 1);
 }
 
 std::uint32_t Survivors::tokens() const {
@@ -89,7 +117,22 @@ std::uint32_t Survivors::tokens() const {
     return tokens;
 }
 
-Mass Survivors::total() const {
+Mass Survivors::total() {
+    if (!total_) total_ = sums_mixed_ || !has_mixed() ? sum_classes() : rows_->total(classes(), weigher_);
+    return *total_;
+}
+
+Mass Survivors::total_by(const Weigher& weigher) const {
+    if (has_mixed()) return rows_->total(classes(), weigher);
+    Mass total = 0;
+    for (const EqualClass& each : classes()) total += weigher.mass(each.value) * each.size;
+    return total;
+}
+
+// The total, where each class's own is needed too.
+Mass Survivors::sum_classes() {
+    if (!sums_mixed_ && has_mixed()) rows_->sum_mixed(kept(), weigher_);
+    sums_mixed_ = true;
     Mass total = 0;
     for (const EqualClass& each : classes()) total += each.total();
     return total;
@@ -98,6 +141,7 @@ Mass Survivors::total() const {
 void Survivors::keep_first(std::uint32_t classes, std::uint32_t members_of_last) {
     count_ = classes;
     kept().back().size = members_of_last;
+    total_.reset();
 }
 
 std::span<const ValueClass> Survivors::values() {
@@ -109,6 +153,11 @@ std::span<const ValueClass> Survivors::values() {
 }
 
 void Survivors::filter(Step step, const proto::SamplingParams& params) {
+    apply(step, params);
+    total_.reset();
+}
+
+void Survivors::apply(Step step, const proto::SamplingParams& params) {
     switch (step) {
         case Step::top_n_sigma:
             return keep_n_sigma(params.top_n_sigma);
@@ -131,18 +180,51 @@ void Survivors::filter(Step step, const proto::SamplingParams& params) {
     }
 }
 
+// Drops classes, the least ones first, while drops(value, weight) holds, but for the last one. Where it holds
+// of a value it holds of smaller ones.
+template <class Drops>
+void Survivors::drop_least(Drops drops) {
+    for (;;) {
+        const EqualClass& least = kept().back();
+        const bool all = drops(least.value, least.weight);
+        if (all && count_ > 1) {
+            --count_;
+        } else if (!all && least.is_mixed() && drops(least.least, weigher_.weight(least.least))) {
+            split(count_ - 1, 1);
+        } else {
+            return;
+        }
+    }
+}
+
 void Survivors::keep_n_sigma(double n) {
-    const double floor = classes().front().value - n * deviation_of(values());
-    while (count_ > 1 && kept().back().value < floor) --count_;
+    split_best(1);
+    const Measured sigma = measure_deviation();
+    const double best = classes().front().value;
+    const auto drop_below = [&](double floor) {
+        drop_least([floor](double value, double /*weight*/) { return value < floor; });
+        return tokens();
+    };
+    const std::uint32_t most = drop_below(best - n * (sigma.value + sigma.error));
+    const std::uint32_t least = drop_below(best - n * (sigma.value - sigma.error));
+    open_ = open_ || most != least || !std::isfinite(sigma.value);
 }
 
 void Survivors::keep_min_p(double min_p) {
-    while (count_ > 1 && kept().back().weight < min_p) --count_;
+    const auto drop_lighter = [&](double least_weight) {
+        drop_least([least_weight](double /*value*/, double weight) { return weight < least_weight; });
+        return tokens();
+    };
+    const double error = kFarthest * scale_error_;
+    const std::uint32_t most = drop_lighter(min_p * (1.0 - error));
+    open_ = open_ || (error > 0.0 && drop_lighter(min_p * (1.0 + error)) != most);
 }
 
 void Survivors::keep_top_k(std::uint32_t k) {
     std::uint32_t before = 0;
     for (std::uint32_t i = 0; i < count_; ++i) {
+        const bool last = before + kept()[i].size >= k;
+        if (last && kept()[i].is_mixed()) split(i, 1);
         const std::uint32_t size = kept()[i].size;
         if (before + size >= k) return keep_first(i + 1, k - before);
         before += size;
@@ -150,9 +232,11 @@ void Survivors::keep_top_k(std::uint32_t k) {
 }
 
 // The first ones whose mass together reaches the limit; nothing: all of them do not.
-std::optional<Survivors::Prefix> Survivors::prefix_reaching(double limit) const {
+std::optional<Survivors::Prefix> Survivors::prefix_reaching(double limit) {
     Mass before = 0;
     for (std::uint32_t i = 0; i < count_; ++i) {
+        const bool last = static_cast<double>(before + kept()[i].total()) >= limit;
+        if (last && kept()[i].is_mixed()) split(i, 1);
         const EqualClass& each = classes()[i];
         const Mass all = before + each.total();
         if (static_cast<double>(all) >= limit)
@@ -163,7 +247,10 @@ std::optional<Survivors::Prefix> Survivors::prefix_reaching(double limit) const 
 }
 
 void Survivors::keep_top_p(double top_p) {
-    const auto prefix = prefix_reaching(top_p * static_cast<double>(total()));
+    const auto total = static_cast<double>(sum_classes());
+    const double limit = top_p * total;
+    const auto prefix = prefix_reaching(limit - sum_error(total));
+    if (scale_error_ > 0.0 && prefix_reaching(limit + sum_error(total)) != prefix) open_ = true;
     if (prefix) keep_first(prefix->classes, prefix->members_of_last);
 }
 
@@ -175,44 +262,73 @@ bool Survivors::keep_top_p_of_row(double top_p, double least, double most) {
     return true;
 }
 
-double Survivors::entropy() {
-    return entropy_of(values(), weigher_, total());
+// What a sum over all of them may differ by from the one in canonical order, as a share of its terms' sizes.
+double Survivors::order_error() const {
+    return static_cast<double>(tokens() + 16) * 0x1p-53;
 }
 
-void Survivors::keep_typical(double typical_p) {
+Survivors::Measured Survivors::entropy() {
     const Mass total = this->total();
-    const double log_of_total = log_total(total);
-    const double entropy = this->entropy();
-    const std::span<EqualClass> all = kept();
-    const std::span<Candidate> shifts = workspace_->sort_buffer.first(count_);
-    std::transform(all.begin(), all.end(), shifts.begin(), [&](const EqualClass& each) {
-        return Candidate{typical_distance(weigher_.exponent(each.value), log_of_total, entropy), 0};
-    });
-    const std::span<std::uint32_t> order = workspace_->class_order.first(count_);
-    order_valley(shifts, order);
-    const double limit = typical_p * static_cast<double>(total);
-    Mass before = 0;
-    for (const std::uint32_t i : order) {
-        const Mass mass = all[i].total();
-        const auto within = [limit](double mass_before) { return mass_before <= limit; };
-        const bool reached = within(static_cast<double>(before));
-        all[i].size = reached ? members_while(all[i], before, within) : 0;
-        before += mass;
+    if (!has_mixed()) {
+        const double exact = entropy_of(values(), weigher_, total);
+        return {exact, entropy_error()};
     }
-    const auto gone =
-        std::remove_if(all.begin(), all.end(), [](const EqualClass& each) { return each.size == 0; });
-    count_ = static_cast<std::uint32_t>(gone - all.begin());
+    const double log_of_total = log_total(total);
+    const double mean = rows_->sum_exponents(classes(), weigher_) / static_cast<double>(total);
+    const double size = 1.0 + log_of_total - mean;
+    return {log_of_total - mean, 2.0 * order_error() * size + entropy_error()};
+}
+
+// The distances are from the best value; the reference's are from the mean of the values.
+Survivors::Measured Survivors::measure_deviation() {
+    if (!has_mixed()) return {deviation_of(values()), 0.0};
+    const DistanceSums sums = rows_->sum_distances(classes());
+    const double mean = sums.distances / sums.tokens;
+    const double square = sums.squares / sums.tokens;
+    const double low = std::sqrt(std::max(0.0, square - mean * mean - order_error() * square));
+    const double high = std::sqrt(square - mean * mean + order_error() * square);
+    const double rounding = order_error() * (std::abs(classes().front().value) + std::abs(mean));
+    return {(low + high) / 2.0, (high - low) / 2.0 + rounding};
+}
+
+// Where the cut is if the tokens are taken in this order, as long as the mass before them is within the
+// limit: in which class, and behind how many of its members.
+Survivors::Cut Survivors::cut_at(std::span<const std::uint32_t> order, double limit) const {
+    const auto within = [limit](double mass_before) { return mass_before <= limit; };
+    Cut cut;
+    Mass before = 0;
+    for (; cut.place < order.size() && within(static_cast<double>(before)); ++cut.place) {
+        const EqualClass& each = classes()[order[cut.place]];
+        cut.members = each.is_mixed() ? each.size : members_while(each, before, within);
+        before += each.total();
+    }
+    --cut.place;
+    return cut;
+}
+
+// How many tokens have a mass of the limit or more: the first ones.
+std::uint32_t Survivors::count_reaching(double limit) {
+    std::uint32_t reaching = 0;
+    for (std::uint32_t i = 0; i < count_; ++i) {
+        const auto reaches = [&](double weight) {
+            return static_cast<double>(mass_of_weight(weight)) >= limit;
+        };
+        if (!reaches(kept()[i].weight)) break;
+        if (kept()[i].is_mixed() && !reaches(weigher_.weight(kept()[i].least))) split(i, 1);
+        if (!reaches(kept()[i].weight)) break;
+        reaching += kept()[i].size;
+    }
+    return reaching;
 }
 
 void Survivors::drop_top(double threshold) {
-    const double limit = threshold * static_cast<double>(total());
-    std::uint32_t above = 0;
-    for (const EqualClass& each : classes()) {
-        if (static_cast<double>(each.mass) < limit) break;
-        above += each.size;
-    }
+    const auto all = static_cast<double>(total());
+    const double limit = threshold * all;
+    const std::uint32_t above = count_reaching(limit - sum_error(all));
+    if (scale_error_ > 0.0 && count_reaching(limit + sum_error(all)) != above) open_ = true;
     // All but the last that reaches the threshold.
     for (std::uint32_t dropping = above > 0 ? above - 1 : 0; dropping > 0;) {
+        if (kept().front().is_mixed() && kept().front().size > dropping) split(0, 1);
         EqualClass& front = kept().front();
         const std::uint32_t some = std::min(dropping, front.size);
         front.begin += some;
@@ -227,9 +343,12 @@ void Survivors::drop_top(double threshold) {
 
 void Survivors::keep_surprise_up_to(double limit) {
     const Mass total = this->total();
-    const auto surprises = [&](const EqualClass& each) { return surprise_of(each.mass, total) > limit; };
-    while (count_ > 1 && surprises(kept().back())) --count_;
-    if (surprises(kept().front())) keep_first(1, 1);
+    const auto surprises = [&](double /*value*/, double weight) {
+        return surprise_of(mass_of_weight(weight), total) > limit;
+    };
+    drop_least(surprises);
+    total_.reset();
+    if (surprises(kept().front().value, kept().front().weight)) keep_first(1, 1);
 }
 
 bool Survivors::keep_surprise_of_row(double limit, double least, double most) {
@@ -248,11 +367,13 @@ bool Survivors::keep_surprise_of_row(double limit, double least, double most) {
         keep_first(1, 1);
     } else {
         count_ = kept_classes;
+        total_.reset();
     }
     return true;
 }
 
 std::uint32_t Survivors::flatten() const {
+    if (rows_ != nullptr) return rows_->list_left(*this);
     std::uint32_t count = 0;
     for (const EqualClass& each : classes()) {
         for (std::uint32_t i = 0; i < each.size; ++i) workspace_->candidates[count++] = member(each, i);

@@ -2,6 +2,7 @@
 // value, and within a class by the number of members before.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -11,6 +12,8 @@
 #include "sampler/workspace.h"
 
 namespace croupier::sampler {
+
+class RowClasses;
 
 class Survivors {
   public:
@@ -22,15 +25,26 @@ class Survivors {
     Survivors(Workspace& workspace, std::uint32_t candidates, std::uint32_t best);
 
     // Classes that the workspace has already, in canonical order; their members are the caller's to find.
-    static Survivors of_classes(Workspace& workspace, std::uint32_t classes);
+    // Mixed ones are split as filters ask for it.
+    static Survivors of_classes(Workspace& workspace, std::uint32_t classes, RowClasses& rows);
 
-    // Weighs every class at 1 / temperature, the best class being the heaviest.
-    void weigh(double scale);
+    // Whether a filter of mixed classes could not be told from sums whose order is not the canonical one:
+    // then the survivors are not those of the filters.
+    bool is_open() const { return open_; }
+    void leave_open() { open_ = true; }
+    // Whether the members of classes are to be looked for in the row.
+    bool is_of_row() const { return rows_ != nullptr; }
+
+    // Weighs every class at 1 / temperature, the best class being the heaviest. The masses of mixed classes
+    // are summed when a filter needs them.
+    void weigh(double scale) { weigh(scale, 0.0); }
+    // The same where the scale may be off by this share of it: filters leave open what that leaves open.
+    void weigh(double scale, double error);
     double scale() const { return weigher_.scale; }
     const Weigher& weigher() const { return weigher_; }
 
     std::uint32_t tokens() const;
-    Mass total() const;
+    Mass total();
     std::span<const EqualClass> classes() const { return workspace_->classes.subspan(first_, count_); }
 
     // By one filter of the order, at the scale that was weighed last.
@@ -42,7 +56,16 @@ class Survivors {
     void keep_surprise_up_to(double limit);  // mirostat v2
     // As keep_top_p_of_row().
     [[nodiscard]] bool keep_surprise_of_row(double limit, double least, double most);
-    double entropy();
+    // An entropy or a deviation, and what it may be off.
+    struct Measured {
+        double value;
+        double error;
+    };
+    Measured entropy();
+    // Splits mixed classes until the first ones, which are not mixed, have so many tokens, or all of them.
+    void split_best(std::uint32_t tokens);
+    // Splits the class of this value.
+    void split_at(double value);
 
     Candidate member(const EqualClass& of, std::uint32_t index) const {
         return workspace_->candidates[of.begin + index];
@@ -53,11 +76,37 @@ class Survivors {
   private:
     explicit Survivors(Workspace& workspace) : workspace_(&workspace) {}
 
+    void apply(proto::Step step, const proto::SamplingParams& params);
     void keep_n_sigma(double n);
     void keep_min_p(double min_p);
     void keep_top_p(double top_p);
     void keep_typical(double typical_p);
     void drop_top(double threshold);  // XTC
+
+    bool has_mixed() const;
+    Mass sum_classes();
+    Mass total_by(const Weigher& weigher) const;
+    void split(std::uint32_t place, std::uint32_t classes);
+    template <class Drops>
+    void drop_least(Drops drops);
+    std::uint32_t count_reaching(double limit);
+    // What a sum of masses and a share of the total may be apart by.
+    double sum_error(double total) const { return 2.0 * (mass_error_ + 32.0 * scale_error_) * total; }
+    // Of masses and of exponents.
+    double entropy_error() const { return 2.0 * 32.0 * (mass_error_ + scale_error_); }
+    struct Cut {
+        std::size_t place = 0;
+        std::uint32_t members = 0;
+
+        bool operator==(const Cut&) const = default;
+    };
+    Cut cut_at(std::span<const std::uint32_t> order, double limit) const;
+    std::span<const std::uint32_t> order_by_distance(double log_of_total, double entropy);
+    double order_error() const;
+    Measured measure_deviation();
+    double largest_distance(const EqualClass& of, double log_of_total, double entropy) const;
+    bool split_for_typical(std::span<const std::uint32_t> order, std::uint32_t last, double log_of_total,
+                           const Measured& entropy);
 
     std::span<EqualClass> kept() { return workspace_->classes.subspan(first_, count_); }
     std::span<const ValueClass> values();
@@ -68,13 +117,19 @@ class Survivors {
 
         bool operator==(const Prefix&) const = default;
     };
-    std::optional<Prefix> prefix_reaching(double limit) const;
+    std::optional<Prefix> prefix_reaching(double limit);
     void keep_first(std::uint32_t classes, std::uint32_t members_of_last);
 
     Workspace* workspace_;
     std::uint32_t first_ = 0;
     std::uint32_t count_ = 0;
     Weigher weigher_{0.0, 0.0};
+    RowClasses* rows_ = nullptr;  // of classes that may be mixed
+    bool open_ = false;
+    double scale_error_ = 0.0;  // as a share of it
+    double mass_error_ = 0.0;   // of sums of masses, as a share of the total
+    bool sums_mixed_ = false;   // mixed classes have their masses
+    std::optional<Mass> total_;
 };
 
 }  // namespace croupier::sampler

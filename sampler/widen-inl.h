@@ -41,6 +41,16 @@ struct Bf16 {
 struct Fp16 {
     using Code = std::uint16_t;
 
+    static HWY_INLINE float of(Code code) {
+#if HWY_ARCH_X86 && HWY_TARGET > HWY_AVX2
+        return value_of_code(proto::Dtype::fp16, code);
+#else
+        const hn::CappedTag<float, 1> d;
+        const hn::Rebind<std::uint16_t, decltype(d)> codes;
+        const hn::Rebind<hwy::float16_t, decltype(d)> half;
+        return hn::GetLane(hn::PromoteTo(d, hn::BitCast(half, hn::Set(codes, code))));
+#endif
+    }
     static HWY_INLINE hn::Vec<Floats> widen(const std::byte* block, std::size_t i) {
 #if HWY_ARCH_X86 && HWY_TARGET > HWY_AVX2
         // Highway's own conversion for processors without F16C takes infinities and NaN for numbers.

@@ -76,8 +76,10 @@ std::size_t deal_all(Workspace& workspace, std::byte* memory) {
     carver.deal(workspace.classes, vocab);
     carver.deal(workspace.class_order, vocab);
     carver.deal(workspace.value_classes, vocab);
-    carver.deal(workspace.digit_counts, std::size_t{kSortDigits} << kDigitBits);
+    carver.deal(workspace.rank_ends, std::size_t{2} << 16U);
     carver.deal(workspace.value_counts, std::size_t{1} << 16U);
+    carver.deal(workspace.code_masses, std::size_t{1} << 16U);
+    carver.deal(workspace.counted_codes, std::size_t{1} << 16U);
     carver.deal(workspace.counted_values, std::min(vocab, std::size_t{1} << 16U));
     carver.deal(workspace.first_bias, vocab);
     carver.deal(workspace.next_bias, proto::kMaxBias);

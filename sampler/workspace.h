@@ -35,26 +35,30 @@ struct ChangedToken {
     float weight;
 };
 
-// Survivors of equal value, consecutive among the sorted candidates.
+// Survivors of equal value, consecutive among the sorted candidates; or all of a 32-bit row from one value to
+// another, together (sampler/row_classes.h).
 struct EqualClass {
-    double value;
-    double weight;
-    Mass mass;  // of one of them
+    double value;   // of a mixed class: an upper bound of its values
+    double least;   // of a mixed class: a lower bound
+    double weight;  // of `value`
+    Mass mass;      // of one of them; of a mixed class: of all together
     std::uint32_t begin;
     std::uint32_t size;
     std::uint32_t whole = 0;  // of a row's class: its size before any filter
 
-    Mass total() const { return mass * size; }
+    bool is_mixed() const { return least < value; }
+    Mass total() const { return is_mixed() ? mass : mass * size; }
 };
+
+constexpr EqualClass class_of(double value, std::uint32_t begin, std::uint32_t size, std::uint32_t whole) {
+    return {value, value, 0.0, 0, begin, size, whole};
+}
 
 // All tokens of one 16-bit value.
 struct CountedValue {
     double value;
     std::uint32_t count;
 };
-
-constexpr std::uint32_t kDigitBits = 11;
-constexpr std::uint32_t kSortDigits = 8;  // 2 of the token id, 6 of the logit
 
 using request::DecisionPath;
 
@@ -134,8 +138,10 @@ class Workspace {
     std::span<EqualClass> classes;
     std::span<std::uint32_t> class_order;
     std::span<ValueClass> value_classes;
-    std::span<std::uint32_t> digit_counts;  // kSortDigits tables of 1 << kDigitBits
+    std::span<std::uint32_t> rank_ends;     // of a sort, two lists of up to 2^16
     std::span<std::uint32_t> value_counts;  // a 16-bit code's; all zero between decisions
+    std::span<Mass> code_masses;            // of the tokens whose codes begin with these 16 bits
+    std::span<std::uint16_t> counted_codes;
     std::span<CountedValue> counted_values;
     std::span<std::uint16_t> first_bias;  // of a request's table of biases; all zero between decisions
     std::span<std::uint16_t> next_bias;

@@ -107,6 +107,16 @@ void add_others(std::vector<BenchCase>& cases) {
         it.frequency_penalty = it.presence_penalty = 0.1;
         it.order = {Step::temperature, Step::top_p, Step::penalties};
     }));
+    cases.push_back(changed("topk50k", "top-k 50,000", [](auto& it) { it.top_k = 50000; }));
+    cases.push_back(changed("topp+typical", "top-p 0.95, typical-p 0.9", [](auto& it) {
+        it.top_p = 0.95;
+        it.typical_p = 0.9;
+    }));
+    cases.push_back(
+        changed("dynatemp+typical", "dynamic temperature, range 0.5, typical-p 0.9", [](auto& it) {
+            it.dynatemp_range = 0.5;
+            it.typical_p = 0.9;
+        }));
     cases.push_back(changed("support", "no filter, support of 64 tokens", [](auto& it) { it.support = 64; }));
     cases.push_back(
         changed("support64k", "no filter, support of 65,536 tokens", [](auto& it) { it.support = 65536; }));

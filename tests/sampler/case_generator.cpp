@@ -35,7 +35,8 @@ float random_logit(float spread, bool stepped, Generator& generator) {
 }
 
 std::vector<float> random_logits(std::uint32_t vocab, proto::Dtype dtype, Generator& generator) {
-    const float spread = one_of(std::array{0.0F, 0.01F, 1.0F, 2.0F, 4.0F, 30.0F, 15000.0F}, generator);
+    const float spread =
+        one_of(std::array{0.0F, 0.01F, 1.0F, 2.0F, 4.0F, 30.0F, 15000.0F, 1e-39F, 1e-20F}, generator);
     const float centre = one_of(std::array{0.0F, 0.0F, -5.0F, 5.0F}, generator);
     const bool stepped = one_in(3, generator);
     const std::uint32_t holes = one_of(std::array{0U, 0U, 2U, 10U, 1U}, generator);
@@ -53,7 +54,10 @@ std::vector<float> random_logits(std::uint32_t vocab, proto::Dtype dtype, Genera
 
 RowShape random_shape(std::uint32_t vocab, Generator& generator) {
     RowShape shape;
-    shape.dtype = one_of(std::array{proto::Dtype::bf16, proto::Dtype::fp16, proto::Dtype::fp32}, generator);
+    // fp32 twice: its classes hold several values.
+    shape.dtype =
+        one_of(std::array{proto::Dtype::bf16, proto::Dtype::fp16, proto::Dtype::fp32, proto::Dtype::fp32},
+               generator);
     shape.tile = one_of(std::array{1U, 3U, 64U}, generator);
     shape.columns = 1 + below(4, generator);
     shape.column = below(shape.columns, generator);

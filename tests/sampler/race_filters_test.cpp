@@ -165,19 +165,15 @@ TEST_CASE("a race under dynamic temperature draws by the softmax at the temperat
 }
 
 TEST_CASE(
-    "a race under two filters draws by the distribution that they leave, over classes and token by token") {
+    "a race under two filters draws by the distribution that they leave, over classes of one value or "
+    "several") {
     Filtered filtered;
     filtered.params.temperature = 1.2;
     filtered.params.typical_p = 0.95;
     filtered.params.xtc_probability = 1.0;
     filtered.params.xtc_threshold = 0.004;
-    SECTION("of bf16") {
-        filtered.path = DecisionPath::classes;
-    }
-    SECTION("of fp32") {
-        filtered.path = DecisionPath::whole_row;
-        filtered.dtype = proto::Dtype::fp32;
-    }
+    filtered.path = DecisionPath::classes;
+    filtered.dtype = GENERATE(proto::Dtype::bf16, proto::Dtype::fp32);
     check(filtered);
 }
 

@@ -1,0 +1,102 @@
+// Typical-p over classes: what is nearest to the entropy is kept, on both sides of it.
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+
+#include "sampler/formulas.h"
+#include "sampler/survivors.h"
+
+namespace croupier::sampler {
+namespace {
+
+// The places of values that fall and then rise, by value, equal ones by place: two runs, merged.
+void order_valley(std::span<const Candidate> values, std::span<std::uint32_t> order) {
+    const auto count = static_cast<std::uint32_t>(values.size());
+    const auto at = [&](std::uint32_t place) { return values[place].value; };
+    std::uint32_t right = 0;  // the first place not taken on the right
+    while (right + 1 < count && at(right + 1) <= at(right)) ++right;
+    std::uint32_t left = right;  // the places below it are not taken
+    std::uint32_t taken = 0;
+    while (taken < count) {
+        if (left > 0 && (right == count || at(left - 1) <= at(right))) {
+            const std::uint32_t end = left--;
+            while (left > 0 && at(left - 1) == at(left)) --left;
+            for (std::uint32_t place = left; place < end; ++place) order[taken++] = place;
+        } else {
+            order[taken++] = right++;
+        }
+    }
+}
+
+}  // namespace
+
+double Survivors::largest_distance(const EqualClass& of, double log_of_total, double entropy) const {
+    const auto distance = [&](double value) {
+        return typical_distance(weigher_.exponent(value), log_of_total, entropy);
+    };
+    return of.is_mixed() ? std::max(distance(of.least), distance(of.value)) : distance(of.value);
+}
+
+// Splits a mixed class that may hold tokens on both sides of the cut, which is in the class that stands last
+// or behind it. Returns false if there is none. If another class is as far away as that one, as far as the
+// entropy is known, the cut is left open.
+bool Survivors::split_for_typical(std::span<const std::uint32_t> order, std::uint32_t last,
+                                  double log_of_total, const Measured& entropy) {
+    if (kept()[last].is_mixed()) {
+        split(last, 1);
+        return true;
+    }
+    const auto distance = [&](double value) {
+        return (log_of_total - weigher_.exponent(value)) - entropy.value;
+    };
+    const double slack = 2.0 * entropy.error;
+    const double cut = std::abs(distance(kept()[last].value));
+    for (const std::uint32_t place : order) {
+        const EqualClass& each = kept()[place];
+        const double from = distance(each.value);
+        const double to = distance(each.least);
+        const double nearest = from <= 0.0 && to >= 0.0 ? 0.0 : std::min(std::abs(from), std::abs(to));
+        const double farthest = std::max(std::abs(from), std::abs(to));
+        if (place == last || nearest > cut + slack || farthest < cut - slack) continue;
+        if (each.is_mixed()) {
+            split(place, 1);
+            return true;
+        }
+        open_ = true;
+    }
+    return false;
+}
+
+std::span<const std::uint32_t> Survivors::order_by_distance(double log_of_total, double entropy) {
+    const std::span<Candidate> distances = workspace_->sort_buffer.first(count_);
+    std::transform(classes().begin(), classes().end(), distances.begin(), [&](const EqualClass& each) {
+        return Candidate{largest_distance(each, log_of_total, entropy), 0};
+    });
+    const std::span<std::uint32_t> order = workspace_->class_order.first(count_);
+    order_valley(distances, order);
+    return order;
+}
+
+void Survivors::keep_typical(double typical_p) {
+    const auto total = static_cast<double>(sum_classes());
+    const double log_of_total = log_total(sum_classes());
+    const double limit = typical_p * total;
+    const Measured centre = entropy();
+    std::span<const std::uint32_t> order = order_by_distance(log_of_total, centre.value);
+    Cut cut = cut_at(order, limit);
+    while (centre.error > 0.0 && split_for_typical(order, order[cut.place], log_of_total, centre)) {
+        order = order_by_distance(log_of_total, centre.value);
+        cut = cut_at(order, limit);
+    }
+    const bool moves = scale_error_ > 0.0 &&
+                       cut_at(order, limit - sum_error(total)) != cut_at(order, limit + sum_error(total));
+    open_ = open_ || moves;
+    const std::span<EqualClass> all = kept();
+    all[order[cut.place]].size = cut.members;
+    for (const std::uint32_t place : order.subspan(cut.place + 1)) all[place].size = 0;
+    const auto gone =
+        std::remove_if(all.begin(), all.end(), [](const EqualClass& each) { return each.size == 0; });
+    count_ = static_cast<std::uint32_t>(gone - all.begin());
+}
+
+}  // namespace croupier::sampler
