@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
 import pytest
 
 pytest.importorskip("vllm")
@@ -53,8 +52,8 @@ class Session:
         token = -1 if step in self.void else TOKEN
         return SimpleNamespace(
             step=step,
-            tokens=np.full(columns, token),
-            decisions=[SimpleNamespace(error=VOID, error_text="void")] * columns,
+            decisions=[SimpleNamespace(token=token, error=VOID, error_text="void")] * columns,
+            mismatches=lambda sampled, rows: list(range(columns)) if step in self.void else [],
         )
 
 
@@ -87,6 +86,7 @@ class Engine:
                     req_ids=list(cached), num_computed_tokens=[computed for computed, _ in cached.values()]
                 ),
                 num_scheduled_tokens=counts,
+                total_num_scheduled_tokens=sum(counts.values()),
             )
         )
         self.batches.append(self.plane.submit(None))
@@ -94,7 +94,7 @@ class Engine:
     def collect(self, *others: str) -> dict[str, str]:
         """The reasons of those that end with an error; `others` are in the batch and draw nothing."""
         batch = self.batches.pop(0)
-        names = [*batch.order.req_ids, *others]
+        names = [*batch.columns.names, *others]
         token = 0 if batch.order.step in self.session.void else TOKEN
         output = SimpleNamespace(
             req_ids=names,
@@ -148,12 +148,12 @@ def test_a_count_that_is_wrong_after_a_row_of_equal_batches_ends_the_engine(
     engine.schedule([new("r"), new("s")])
     for computed in range(3, 7):
         engine.schedule(cached={"r": (computed, 1), "s": (computed, 1)})
-        assert engine.batches[-1].order.req_ids == ["r", "s"]
+        assert engine.batches[-1].columns.names == ["r", "s"]
         engine.collect()
     if place == (7, 1):
         engine.schedule(cached={"s": (7, 1), "r": place})
         engine.schedule(cached={"r": (8, 1)}, finished=["s"])
-        assert engine.batches[-1].order.req_ids == ["r"]
+        assert engine.batches[-1].columns.names == ["r"]
         return
     with pytest.raises(RuntimeError, match="request s: vLLM counts . output tokens"):
         engine.schedule(cached={"r": (7, 1), "s": place})
@@ -235,7 +235,7 @@ def test_a_request_without_prompt_ids_ends_alone(engine: Engine) -> None:
     bad = new("bad")
     bad.prompt_token_ids, bad.prefill_token_ids = None, [0, 0, 0]
     engine.schedule([bad, new("good")])
-    assert engine.batches[0].order.req_ids == ["good"]
+    assert engine.batches[0].columns.names == ["good"]
     assert "prompt_embeds" in engine.collect("bad")["bad"]
 
 

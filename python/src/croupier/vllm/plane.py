@@ -30,22 +30,32 @@ _ASKED_FOR = (
 
 
 @dataclass
+class Columns:
+    """A step's columns, in order, with what is asked again of each step while the same requests go on."""
+
+    names: list[str]
+    places: list[int] | None
+    """As Order has them."""
+    sequences: list[Sequence]
+    uids: list[int]
+    width: int
+    """Of a row of log-probs: the drawn token and the best that any request wants; 0: none wants any."""
+
+    @classmethod
+    def of(cls, names: list[str], places: list[int] | None, sequences: list[Sequence]) -> Columns:
+        uids = [sequence.uid for sequence in sequences]
+        wanted = [sequence.request.wanted_logprobs for sequence in sequences]
+        width = max((1 + count for count in wanted if count is not None), default=0)
+        return cls(names, places, sequences, uids, width)
+
+
+@dataclass
 class Batch:
     """A batch between its submission and its decisions."""
 
     order: Order
-    sequences: list[Sequence]
+    columns: Columns
     masks: list[Any] | None
-
-
-@dataclass
-class Steady:
-    """What vLLM schedules next where nothing changes: the same requests, each with one token more."""
-
-    counts: dict[str, int]
-    names: list[str]
-    """As vLLM lists what is computed of each."""
-    computed: list[int]
 
 
 class Plane:
@@ -67,9 +77,11 @@ class Plane:
         self._timeout = timeout
         self._log = log
         self._verifier = verifier
-        self._names: list[str] = []
         self._last_step = 0
-        self._steady: Steady | None = None
+        self._columns = Columns.of([], None, [])
+        self._expected: list[int] | None = None
+        """What vLLM counts as computed of each request if the next batch has the same ones, with a token more
+        each; None: the next batch is not one of those."""
 
     def schedule(self, scheduled: Any) -> None:
         """Takes vLLM's SchedulerOutput, when it goes to the workers."""
@@ -77,17 +89,41 @@ class Plane:
             self._sequences.finish(name)
         for name in scheduled.preempted_req_ids or ():
             self._sequences.park(name)
+        if not self._goes_on(scheduled):
+            self._sequences.settle()
+            self._columns = self._columns_of(scheduled)
+
+    def _goes_on(self, scheduled: Any) -> bool:
+        """Whether the batch is the last one's requests with a token more each, in the same order.
+
+        Then the columns are the last one's too. All counts that _columns_of() would look at were right for
+        the last batch, and are one more in vLLM as in the session.
+        """
+        expected, self._expected = self._expected, None
+        cached, names = scheduled.scheduled_cached_reqs, self._columns.names
+        if (
+            expected is None
+            or scheduled.scheduled_new_reqs
+            or scheduled.total_num_scheduled_tokens != len(names)
+            or cached.num_computed_tokens != expected
+            or cached.req_ids != names
+            or list(scheduled.num_scheduled_tokens) != names
+        ):
+            return False
+        self._expected = [count + 1 for count in expected]
+        return True
+
+    def _columns_of(self, scheduled: Any) -> Columns:
+        """The columns of any batch. One of decoding requests alone may go on with the next."""
         cached = scheduled.scheduled_cached_reqs
-        if self._goes_on(scheduled, cached):
-            return
         computed = dict(zip(cached.req_ids, cached.num_computed_tokens, strict=True))
         for new in scheduled.scheduled_new_reqs:
             self._sequences.admit(new, self._last_step)
             computed[new.req_id] = new.num_computed_tokens
         # A batch with a request's tokens up to its last one draws the next; a part of a prompt draws none.
         # The workers' runner asks the same of the same numbers (seq_len < prefill_len).
-        self._names = []
-        for name, count in scheduled.num_scheduled_tokens.items():
+        names, places, sequences = [], [], []
+        for place, (name, count) in enumerate(scheduled.num_scheduled_tokens.items()):
             if name in self._sequences.refused:
                 continue
             sequence = self._sequences.get(name)
@@ -100,47 +136,30 @@ class Plane:
             if counted >= sequence.prefill_len:
                 if counted != sequence.due:
                     raise ended_by_count(name, counted - sequence.prompt_len, sequence)
-                self._names.append(name)
-        counts = scheduled.num_scheduled_tokens
-        is_decode = self._names == list(counts) and len(cached.req_ids) == len(counts)
-        if is_decode and all(count == 1 for count in counts.values()):
-            following = [each + 1 for each in cached.num_computed_tokens]
-            self._steady = Steady(dict(counts), list(cached.req_ids), following)
-
-    def _goes_on(self, scheduled: Any, cached: Any) -> bool:
-        """Whether the batch is the last one's requests with a token more each.
-
-        All counts that schedule() would look at were right for the last one, and are one more in vLLM as in
-        the session.
-        """
-        steady, self._steady = self._steady, None
-        if steady is None or scheduled.scheduled_new_reqs:
-            return False
-        if cached.req_ids != steady.names or cached.num_computed_tokens != steady.computed:
-            return False
-        if scheduled.num_scheduled_tokens != steady.counts:
-            return False
-        self._names = list(steady.counts)
-        self._steady = Steady(steady.counts, steady.names, [each + 1 for each in steady.computed])
-        return True
+                names.append(name)
+                places.append(place)
+                sequences.append(sequence)
+        if names == cached.req_ids and scheduled.total_num_scheduled_tokens == len(names):
+            self._expected = [count + 1 for count in cached.num_computed_tokens]
+        all_draw = len(names) == len(scheduled.num_scheduled_tokens)
+        return Columns.of(names, None if all_draw else places, sequences)
 
     def submit(self, grammar: Any) -> Batch:
         """Publishes the scheduled batch's columns; `grammar` is vLLM's GrammarOutput or None."""
-        names, self._names = self._names, []
-        sequences = [self._sequences.get(name) for name in names]
-        if not names:
-            return Batch(Order(None, []), [], None)
+        columns = self._columns
+        if not columns.names:
+            return Batch(Order(None), columns, None)
         masks = None
         if grammar is not None:
             rows = dict(zip(grammar.structured_output_request_ids, grammar.grammar_bitmask, strict=True))
-            masks = [rows.get(name) for name in names]
+            masks = [rows.get(name) for name in columns.names]
             if self._verifier is not None:
                 # vLLM writes the next batch's over them.
                 masks = [None if mask is None else mask.copy() for mask in masks]
-        step = self._session.submit([sequence.uid for sequence in sequences], masks)
+        step = self._session.submit(columns.uids, masks)
         self._last_step = step
-        self._sequences.submitted(sequences)
-        return Batch(Order(step, names), sequences, masks)
+        self._sequences.submitted(columns.sequences)
+        return Batch(Order(step, columns.places), columns, masks)
 
     def collect(self, batch: Batch, output: Any) -> Any:
         """Completes the workers' ModelRunnerOutput by what only the decisions say."""
@@ -159,9 +178,13 @@ class Plane:
                     f"the workers have the tokens of step {batch.order.step}; "
                     f"the daemon gave step {answer.step}"
                 )
-            self._check(batch, answer, output, errors)
-            if any(sequence.request.wanted_logprobs is not None for sequence in batch.sequences):
-                output.logprobs = logprobs_of(batch, answer, output)
+            names, rows = batch.columns.names, None
+            if output.req_ids != names:
+                rows = [output.req_id_to_index[name] for name in names]
+            for column in answer.mismatches(output.sampled_token_ids, rows):
+                self._look_at(batch, column, answer.decisions[column], output, errors)
+            if batch.columns.width:
+                output.logprobs = logprobs_of(answer, batch.columns.width, rows, len(output.req_ids))
             if self._verifier is not None:
                 self._verifier.look(batch, answer, output, self._session)
         if errors:
@@ -200,68 +223,34 @@ class Plane:
                     f"one removes it, as `croupier cleanup` does: {error}"
                 )
 
-    def _check(self, batch: Batch, answer: Any, output: Any, errors: dict[str, str]) -> None:
-        rows, sampled = output.req_id_to_index, output.sampled_token_ids
-        tokens = answer.tokens.tolist()
-        if batch.order.req_ids == output.req_ids and sampled == [[token] for token in tokens]:
+    def _look_at(self, batch: Batch, column: int, decision: Any, output: Any, errors: dict[str, str]) -> None:
+        """A column without a token, or with another one than the workers'."""
+        name, step = batch.columns.names[column], batch.order.step
+        if decision.token >= 0:
+            drawn = output.sampled_token_ids[output.req_id_to_index[name]]
+            raise RuntimeError(
+                f"step {step}, request {name}: the worker has {drawn}, the daemon {decision.token}"
+            )
+        if decision.error == DecisionError.VOID and self._may_be_void(name, batch, column):
+            self._sequences.void(name, batch.columns.sequences[column], step)
+            self._expected = None
             return
-        for column, name in enumerate(batch.order.req_ids):
-            drawn, token = sampled[rows[name]], tokens[column]
-            if token >= 0:
-                if drawn != [token]:
-                    raise RuntimeError(
-                        f"step {batch.order.step}, request {name}: the worker has {drawn}, the daemon {token}"
-                    )
-                continue
-            decision = answer.decisions[column]
-            if decision.error == DecisionError.VOID and self._may_be_void(name, batch, column):
-                self._sequences.void(name, batch.sequences[column], batch.order.step)
-                self._steady = None
-                continue
-            reason = f"step {batch.order.step}: {decision.error_text or decision.error}"
-            errors[name] = refused(reason) if decision.error in _ASKED_FOR else failed(reason)
+        reason = f"step {step}: {decision.error_text or decision.error}"
+        errors[name] = refused(reason) if decision.error in _ASKED_FOR else failed(reason)
 
     def _may_be_void(self, name: str, batch: Batch, column: int) -> bool:
         """Whether the engine gives up this token too: the sequence is finished or counted back."""
-        sequence = batch.sequences[column]
+        sequence = batch.columns.sequences[column]
         return self._sequences.get(name) is not sequence or batch.order.step <= sequence.void_until
 
 
-def logprobs_of(batch: Batch, answer: Any, output: Any) -> Any:
-    """The decisions' log-probs as vLLM's LogprobsLists: the drawn token, then the best, one row a request."""
-    wanted = [sequence.request.wanted_logprobs for sequence in batch.sequences]
-    width = 1 + max(count or 0 for count in wanted)
-    views = (np.asarray(view) for view in answer.ranked(width))
-    tokens, logprobs, drawn_ranks = views
-    tokens, logprobs = tokens.reshape(-1, width), logprobs.reshape(-1, width)
-    rows = len(output.req_ids)
-    ids = np.zeros((rows, width), dtype=np.int32)
-    values = np.full((rows, width), -np.inf, dtype=np.float32)
-    ranks = np.zeros(rows, dtype=np.int32)
-    places = np.array([output.req_id_to_index[name] for name in batch.order.req_ids])
-    asked = np.array([-1 if count is None else count for count in wanted])
-    present = (asked >= 0) & (tokens[:, 0] >= 0)
-    # Of a row vLLM reads as many as its request asked for.
-    fewer = present & (tokens[np.arange(len(asked)), np.maximum(asked, 0)] < 0)
-    for column in np.flatnonzero(fewer):
-        _fill(tokens[column], logprobs[column], 1 + asked[column])
-    ids[places[present]] = np.maximum(tokens[present], 0)
-    values[places[present]] = logprobs[present]
-    ranks[places[present]] = drawn_ranks[present]
-    return _lists(ids, values, ranks)
+def logprobs_of(answer: Any, width: int, rows: list[int] | None, count: int) -> Any:
+    """The decisions' log-probs as vLLM's LogprobsLists: the drawn token, then the best, one row a request.
 
-
-def _fill(tokens: np.ndarray, logprobs: np.ndarray, wanted: int) -> None:
-    """Fewer tokens are left than the row has places: ids that are not among them, impossible as they are."""
-    left = tokens[:wanted]
-    first = int(np.count_nonzero(left >= 0))
-    taken = set(left[:first].tolist())
-    unused = (token for token in range(len(tokens) + first) if token not in taken)
-    tokens[first:] = [next(unused) for _ in range(first, len(tokens))]
-    logprobs[first:] = -np.inf
-
-
-def _lists(ids: np.ndarray, values: np.ndarray, ranks: np.ndarray) -> Any:
+    Of a row vLLM reads as many as its request asked for. Where fewer tokens are left, ids that are not among
+    them follow, impossible as they are.
+    """
     from vllm.v1.outputs import LogprobsLists
 
-    return LogprobsLists(ids, values, ranks)
+    tokens, logprobs, ranks = map(np.asarray, answer.ranked(width, rows, count, fills=True))
+    return LogprobsLists(tokens.reshape(count, width), logprobs.reshape(count, width), ranks.view(np.int32))

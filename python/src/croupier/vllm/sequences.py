@@ -28,7 +28,8 @@ class Sequence:
     prefill_len: int
     """So many tokens the workers must have seen before the next one is drawn: those it was admitted with."""
     due: int
-    """So many tokens vLLM counts when the next one is drawn: the prompt, and what is drawn or in flight."""
+    """So many tokens vLLM counts when the next one is drawn: the prompt, and what is drawn or in flight.
+    Sequences.settle() makes it so."""
     counted_at: int = 0
     """The last step at its admission: columns up to this one are no part of `due` any more."""
     live: bool = True
@@ -69,16 +70,28 @@ class Sequences:
         self.in_flight: deque[list[Sequence]] = deque()
         """Of each step that is submitted and not collected, the oldest first."""
         self._most_in_flight = 0
+        self._unsettled: tuple[list[Sequence], int] = ([], 0)
+        """The sequences of the last steps, and the number of these steps, which their `due` lacks."""
 
     def get(self, name: str) -> Sequence | None:
         return self._by_name.get(name)
 
     def submitted(self, sequences: list[Sequence]) -> None:
-        """Each has a token more in flight."""
+        """Each has a token more in flight. The same list again costs nothing for each sequence of it."""
         self.in_flight.append(sequences)
         self._most_in_flight = max(self._most_in_flight, len(self.in_flight))
+        last, steps = self._unsettled
+        if last is not sequences:
+            self.settle()
+            steps = 0
+        self._unsettled = (sequences, steps + 1)
+
+    def settle(self) -> None:
+        """Makes `due` right for all, which it has to be before it is compared or set."""
+        sequences, steps = self._unsettled
+        self._unsettled = ([], 0)
         for sequence in sequences:
-            sequence.due += 1
+            sequence.due += steps
 
     def void(self, name: str, sequence: Sequence, step: int) -> None:
         """That step brings it no token."""
