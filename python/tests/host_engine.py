@@ -93,6 +93,7 @@ class HostExecutor(Executor):
         self.verify_every = 0
         self.preemptions = 0
         self.nan_at = -1
+        self.reverses_rows = False
         self.prompts_told: set[str] = set()
         stages = self.parallel_config.pipeline_parallel_size
         # As PPHandler's on the first stage, whose model has a step's tokens so many steps later.
@@ -172,7 +173,8 @@ class HostExecutor(Executor):
         if not self.tokens_sent.is_last_rank:
             for name, count in counts.items():
                 assert self.requests[name].computed + count <= self.requests[name].here
-        self.batch = sorted(counts, key=lambda name: (counts[name] != 1, counts[name])), counts
+        names = sorted(counts, key=lambda name: (counts[name] != 1, counts[name]), reverse=self.reverses_rows)
+        self.batch = names, counts
         return None
 
     def rank_sample_tokens(self, order: Any) -> ModelRunnerOutput:

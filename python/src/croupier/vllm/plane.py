@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -11,6 +12,7 @@ import numpy as np
 from croupier import DecisionError, Error
 
 from . import compat
+from .columns import Columns
 from .failures import failed, refused
 from .order import Order
 from .sequences import Sequence, Sequences, ended_by_count
@@ -19,6 +21,8 @@ from .verify import Verifier
 
 # Between the workers' sight of a decision and this process's.
 _MOMENT = 1.0
+# Batches that may take turns: with pipeline stages each has requests of its own.
+_BATCHES = 8
 # What the request itself asks for, rather than a fault of the model or of the daemon.
 _ASKED_FOR = (
     DecisionError.NO_TOKEN_LEFT,
@@ -30,31 +34,12 @@ _ASKED_FOR = (
 
 
 @dataclass
-class Columns:
-    """A step's columns, in order, with what is asked again of each step while the same requests go on."""
-
-    names: list[str]
-    places: list[int] | None
-    """As Order has them."""
-    sequences: list[Sequence]
-    uids: list[int]
-    width: int
-    """Of a row of log-probs: the drawn token and the best that any request wants; 0: none wants any."""
-
-    @classmethod
-    def of(cls, names: list[str], places: list[int] | None, sequences: list[Sequence]) -> Columns:
-        uids = [sequence.uid for sequence in sequences]
-        wanted = [sequence.request.wanted_logprobs for sequence in sequences]
-        width = max((1 + count for count in wanted if count is not None), default=0)
-        return cls(names, places, sequences, uids, width)
-
-
-@dataclass
 class Batch:
     """A batch between its submission and its decisions."""
 
     order: Order
-    columns: Columns
+    columns: Columns | None
+    """None: no request of it draws."""
     masks: list[Any] | None
 
 
@@ -78,10 +63,10 @@ class Plane:
         self._log = log
         self._verifier = verifier
         self._last_step = 0
-        self._columns = Columns.of([], None, [])
-        self._expected: list[int] | None = None
-        """What vLLM counts as computed of each request if the next batch has the same ones, with a token more
-        each; None: the next batch is not one of those."""
+        self._columns: Columns | None = None
+        """Of the batch between schedule() and submit()."""
+        self._recent: deque[Columns] = deque(maxlen=_BATCHES)
+        """Those with which a batch may go on."""
 
     def schedule(self, scheduled: Any) -> None:
         """Takes vLLM's SchedulerOutput, when it goes to the workers."""
@@ -89,32 +74,17 @@ class Plane:
             self._sequences.finish(name)
         for name in scheduled.preempted_req_ids or ():
             self._sequences.park(name)
-        if not self._goes_on(scheduled):
-            self._sequences.settle()
+        if scheduled.finished_req_ids or scheduled.preempted_req_ids or scheduled.scheduled_new_reqs:
+            self._recent.clear()
+        self._columns = next((recent for recent in self._recent if recent.go_on(scheduled)), None)
+        if self._columns is None:
             self._columns = self._columns_of(scheduled)
-
-    def _goes_on(self, scheduled: Any) -> bool:
-        """Whether the batch is the last one's requests with a token more each, in the same order.
-
-        Then the columns are the last one's too. All counts that _columns_of() would look at were right for
-        the last batch, and are one more in vLLM as in the session.
-        """
-        expected, self._expected = self._expected, None
-        cached, names = scheduled.scheduled_cached_reqs, self._columns.names
-        if (
-            expected is None
-            or scheduled.scheduled_new_reqs
-            or scheduled.total_num_scheduled_tokens != len(names)
-            or cached.num_computed_tokens != expected
-            or cached.req_ids != names
-            or list(scheduled.num_scheduled_tokens) != names
-        ):
-            return False
-        self._expected = [count + 1 for count in expected]
-        return True
+            if self._columns.expected is not None:
+                self._recent.append(self._columns)
 
     def _columns_of(self, scheduled: Any) -> Columns:
-        """The columns of any batch. One of decoding requests alone may go on with the next."""
+        """The columns of any batch."""
+        self._sequences.settle()
         cached = scheduled.scheduled_cached_reqs
         computed = dict(zip(cached.req_ids, cached.num_computed_tokens, strict=True))
         for new in scheduled.scheduled_new_reqs:
@@ -139,16 +109,13 @@ class Plane:
                 names.append(name)
                 places.append(place)
                 sequences.append(sequence)
-        if names == cached.req_ids and scheduled.total_num_scheduled_tokens == len(names):
-            self._expected = [count + 1 for count in cached.num_computed_tokens]
-        all_draw = len(names) == len(scheduled.num_scheduled_tokens)
-        return Columns.of(names, None if all_draw else places, sequences)
+        return Columns.of(scheduled, names, places, sequences)
 
     def submit(self, grammar: Any) -> Batch:
         """Publishes the scheduled batch's columns; `grammar` is vLLM's GrammarOutput or None."""
-        columns = self._columns
-        if not columns.names:
-            return Batch(Order(None), columns, None)
+        columns, self._columns = self._columns, None
+        if columns is None or not columns.names:
+            return Batch(Order(None), None, None)
         masks = None
         if grammar is not None:
             rows = dict(zip(grammar.structured_output_request_ids, grammar.grammar_bitmask, strict=True))
@@ -233,7 +200,7 @@ class Plane:
             )
         if decision.error == DecisionError.VOID and self._may_be_void(name, batch, column):
             self._sequences.void(name, batch.columns.sequences[column], step)
-            self._expected = None
+            self._recent.clear()
             return
         reason = f"step {step}: {decision.error_text or decision.error}"
         errors[name] = refused(reason) if decision.error in _ASKED_FOR else failed(reason)

@@ -70,8 +70,8 @@ class Sequences:
         self.in_flight: deque[list[Sequence]] = deque()
         """Of each step that is submitted and not collected, the oldest first."""
         self._most_in_flight = 0
-        self._unsettled: tuple[list[Sequence], int] = ([], 0)
-        """The sequences of the last steps, and the number of these steps, which their `due` lacks."""
+        self._unsettled: dict[int, tuple[list[Sequence], int]] = {}
+        """Of each list of sequences that was submitted: how many steps their `due` lacks."""
 
     def get(self, name: str) -> Sequence | None:
         return self._by_name.get(name)
@@ -80,18 +80,15 @@ class Sequences:
         """Each has a token more in flight. The same list again costs nothing for each sequence of it."""
         self.in_flight.append(sequences)
         self._most_in_flight = max(self._most_in_flight, len(self.in_flight))
-        last, steps = self._unsettled
-        if last is not sequences:
-            self.settle()
-            steps = 0
-        self._unsettled = (sequences, steps + 1)
+        _, steps = self._unsettled.get(id(sequences), (sequences, 0))
+        self._unsettled[id(sequences)] = (sequences, steps + 1)
 
     def settle(self) -> None:
         """Makes `due` right for all, which it has to be before it is compared or set."""
-        sequences, steps = self._unsettled
-        self._unsettled = ([], 0)
-        for sequence in sequences:
-            sequence.due += steps
+        for sequences, steps in self._unsettled.values():
+            for sequence in sequences:
+                sequence.due += steps
+        self._unsettled.clear()
 
     def void(self, name: str, sequence: Sequence, step: int) -> None:
         """That step brings it no token."""
