@@ -57,6 +57,26 @@ def test_masks_are_obeyed_and_may_differ_by_column(daemon: Daemon, name: str) ->
         assert all(token % 2 == 1 for token in engine.outputs[3])
 
 
+def test_masks_may_be_rows_of_one_array(daemon: Daemon, name: str) -> None:
+    with daemon.open(name) as session:
+        engine = Engine(session)
+        for uid in (1, 2, 3, 4):
+            engine.add(uid, params=croupier.Params(seed=uid))
+        thirds = [mask_of(np.arange(VOCAB) % 3 == rest) for rest in range(3)]
+        # Its rows are further apart than they are long.
+        masks = np.zeros((3, 2 * len(thirds[0])), np.int32)[:, : len(thirds[0])]
+        masks[:] = np.array(thirds).view(np.int32)
+        for mask_rows in ([2, None, 0, 2], [0, 1, None, 2], [None] * 4, (1, 1, 1, 1)):
+            submitted = session.submit([1, 2, 3, 4], masks, mask_rows)
+            rows = [row(uid, len(engine.outputs[uid])) for uid in engine.asked]
+            engine.write(submitted, rows)
+            tokens = session.wait(PATIENCE).tokens.tolist()
+            for place, (uid, of) in enumerate(zip(engine.asked, mask_rows, strict=True)):
+                mask = None if of is None else thirds[of]
+                assert tokens[place] == engine.in_process(uid, rows[place], mask).token
+                engine.outputs[uid].append(tokens[place])
+
+
 def test_a_row_without_a_token_says_why(daemon: Daemon, name: str) -> None:
     with daemon.open(name) as session:
         engine = Engine(session)

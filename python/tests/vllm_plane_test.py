@@ -42,7 +42,7 @@ class Session:
     def truncate(self, uid: int, outputs: int) -> None:
         self.truncated.append(outputs)
 
-    def submit(self, uids: list[int], masks: Any) -> int:
+    def submit(self, uids: list[int], masks: Any, mask_rows: Any) -> int:
         self.steps += 1
         self.waiting.append((self.steps, len(uids)))
         return self.steps

@@ -41,6 +41,7 @@ class Batch:
     columns: Columns | None
     """None: no request of it draws."""
     masks: list[Any] | None
+    """Of its columns, where they are verified."""
 
 
 class Plane:
@@ -116,14 +117,15 @@ class Plane:
         columns, self._columns = self._columns, None
         if columns is None or not columns.names:
             return Batch(Order(None), None, None)
-        masks = None
+        bitmask = rows = masks = None
         if grammar is not None:
-            rows = dict(zip(grammar.structured_output_request_ids, grammar.grammar_bitmask, strict=True))
-            masks = [rows.get(name) for name in columns.names]
+            bitmask = grammar.grammar_bitmask
+            row_of = {name: row for row, name in enumerate(grammar.structured_output_request_ids)}
+            rows = [row_of.get(name) for name in columns.names]
             if self._verifier is not None:
                 # vLLM writes the next batch's over them.
-                masks = [None if mask is None else mask.copy() for mask in masks]
-        step = self._session.submit(columns.uids, masks)
+                masks = [None if row is None else bitmask[row].copy() for row in rows]
+        step = self._session.submit(columns.uids, bitmask, rows)
         self._last_step = step
         self._sequences.submitted(columns.sequences)
         return Batch(Order(step, columns.places), columns, masks)
