@@ -35,8 +35,8 @@ _TESTS = Path(__file__).parents[2] / "python" / "tests"
 _SETTLE = 8
 _PARTS = ("Plane.schedule", "Plane.submit", "Plane.collect", "Session.submit", "Session.wait")
 _HOOKS = _PARTS[:3]
-# 20 log-probs of a request; requests that come and go; half of the requests under all controls.
-KINDS = ("greedy", "logprobs20", "changing", "mixed")
+# 20 log-probs of a request; a grammar's mask; requests that come and go; log-probs of half of the requests.
+KINDS = ("greedy", "logprobs20", "grammar", "changing", "mixed")
 
 
 class Inline:
@@ -60,15 +60,14 @@ def parameters_of(kind: str, batch: int, steps: int) -> list[dict[str, Any]]:
         # Of four generations: about one request ends each step, and another takes its place.
         return [plain | {"max_tokens": 1 + (place * 7919) % batch} for place in range(4 * batch)]
     if kind == "mixed":
-        full = {"temperature": 0.8, "top_k": 50, "repetition_penalty": 1.1, "seed": 7, "max_tokens": steps}
-        return [full if place % 2 else plain | {"logprobs": 5 * (place % 4)} for place in range(batch)]
+        return [plain | ({"logprobs": 5 * (place % 4)} if place % 2 else {}) for place in range(batch)]
     return [plain] * batch
 
 
 class Engine:
     """An LLM over host_engine.py's model, with rows that cost nothing to make."""
 
-    def __init__(self, place: str, most: int) -> None:
+    def __init__(self, place: str, most: int, samplers: int) -> None:
         sys.path[:0] = [place, str(Path(place) / "tests")] if place else [str(_TESTS)]
         self._folder = tempfile.TemporaryDirectory()
         os.environ["XDG_RUNTIME_DIR"] = self._folder.name
@@ -107,13 +106,14 @@ class Engine:
             distributed_executor_backend=Executor,
             additional_config={
                 "croupier": {
-                    "samplers": 1,
+                    "samplers": samplers,
                     "private": True,
                     "stand_in": False,
                     "shm_dir": f"/dev/shm/croupier-host-time-{os.getpid()}",
                 }
             },
         )
+        self._masks = np.full((most, (host_engine.VOCAB + 31) // 32), -1, dtype=np.int32)
         self.times: dict[str, list[float]] = defaultdict(list)
         self._time_hooks()
 
@@ -138,6 +138,16 @@ class Engine:
 
         return timed
 
+    def use_grammar(self, used: bool) -> None:
+        """Whether each request has a mask, which allows everything."""
+        from vllm.v1.core.sched.output import GrammarOutput
+
+        def bitmask(scheduled: Any) -> Any:
+            names = list(scheduled.num_scheduled_tokens)
+            return GrammarOutput(names, self._masks[: len(names)]) if used else None
+
+        self.llm.llm_engine.engine_core.engine_core.scheduler.get_grammar_bitmask = bitmask
+
     def close(self) -> None:
         self.llm.llm_engine.engine_core.shutdown()
         self._folder.cleanup()
@@ -149,6 +159,7 @@ def run(engine: Engine, kind: str, batch: int, steps: int) -> dict[str, list[flo
 
     for times in engine.times.values():
         times.clear()
+    engine.use_grammar(kind == "grammar")
     asked = [
         SamplingParams(ignore_eos=True, detokenize=False, **given)
         for given in parameters_of(kind, batch, steps)
@@ -178,11 +189,13 @@ def main() -> int:
     parser.add_argument("--kinds", default=",".join(KINDS))
     parser.add_argument("--steps", type=int, default=120)
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--samplers", type=int, default=1, help="a step's submission wakes those that sleep")
     arguments = parser.parse_args()
     arguments.folder.mkdir(parents=True, exist_ok=True)
     batches = [int(text) for text in arguments.batches.split(",")]
     places = {"after": ""} | ({"before": str(arguments.before.resolve())} if arguments.before else {})
-    sides = {name: Side(name, Engine, Engine.close, place, max(batches)) for name, place in places.items()}
+    given = max(batches), arguments.samplers
+    sides = {name: Side(name, Engine, Engine.close, place, *given) for name, place in places.items()}
     table = []
     try:
         for side in sides.values():
