@@ -9,7 +9,8 @@ thread takes the GIL meanwhile. Each hook is timed by itself.
 PLACE has another version: `croupier`, the installed package, and `tests`, its python/tests. Both versions run
 in turn in processes of their own, and FOLDER/host_time.json has both and the ratios. It is made with
 
-    git worktree add /tmp/before BASE && (cd /tmp/before && ./dev build release && python/install.sh build/release)
+    git worktree add /tmp/before BASE
+    (cd /tmp/before && ./dev build release && python/install.sh build/release)
     mkdir PLACE && cp -r /tmp/before/python/tests PLACE/tests
     cp -r /tmp/before/build/release/python/venv/lib/python3*/site-packages/croupier PLACE/croupier
 """

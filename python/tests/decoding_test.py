@@ -221,7 +221,9 @@ def test_an_engines_rows_are_filled_where_it_has_them(daemon: Daemon, name: str,
             tokens, logprobs, ranks = map(np.asarray, step.ranked(width, places, count, fills=True))
             found = [
                 list(zip(*row, strict=True))
-                for row in zip(tokens.reshape(count, width).tolist(), logprobs.reshape(count, width), strict=True)
+                for row in zip(
+                    tokens.reshape(count, width).tolist(), logprobs.reshape(count, width), strict=True
+                )
             ]
             assert found == rows_of(step, width, places, count)
             assert [ranks[place] for place in places] == [decision.rank for decision in step.decisions]
@@ -237,7 +239,9 @@ def test_mismatches_are_columns_without_a_token_and_those_with_another(daemon: D
         step = engine.step()
         sampled = [[decision.token] for decision in step.decisions]
         assert step.mismatches(sampled) == [7]
-        for column, other in enumerate([[], [sampled[1][0] + 1], [2**70], [-1], [None], sampled[5] * 2, None]):
+        for column, other in enumerate(
+            [[], [sampled[1][0] + 1], [2**70], [-1], [None], sampled[5] * 2, None]
+        ):
             assert step.mismatches([*sampled[:column], other, *sampled[column + 1 :]]) == [column, 7]
         # Of a larger batch, in another order.
         places = [9, 3, 0, 7, 8, 1, 2, 5]

@@ -15,7 +15,7 @@ from . import compat
 from .columns import Columns
 from .failures import failed, refused
 from .order import Order
-from .sequences import Sequence, Sequences, ended_by_count
+from .sequences import Sequences, ended_by_count
 from .shared_memory import status_of
 from .verify import Verifier
 
