@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -21,8 +20,6 @@ from .verify import Verifier
 
 # Between the workers' sight of a decision and this process's.
 _MOMENT = 1.0
-# Batches that may take turns: with pipeline stages each has requests of its own.
-_BATCHES = 8
 # What the request itself asks for, rather than a fault of the model or of the daemon.
 _ASKED_FOR = (
     DecisionError.NO_TOKEN_LEFT,
@@ -66,8 +63,8 @@ class Plane:
         self._last_step = 0
         self._columns: Columns | None = None
         """Of the batch between schedule() and submit()."""
-        self._recent: deque[Columns] = deque(maxlen=_BATCHES)
-        """Those with which a batch may go on."""
+        self._recent: list[Columns] = []
+        """Those with which a batch may go on: with pipeline stages several take turns."""
 
     def schedule(self, scheduled: Any) -> None:
         """Takes vLLM's SchedulerOutput, when it goes to the workers."""
@@ -80,8 +77,14 @@ class Plane:
         self._columns = next((recent for recent in self._recent if recent.go_on(scheduled)), None)
         if self._columns is None:
             self._columns = self._columns_of(scheduled)
-            if self._columns.expected is not None:
-                self._recent.append(self._columns)
+            self._keep(self._columns)
+
+    def _keep(self, columns: Columns) -> None:
+        """As the only ones with which a request of theirs may go on."""
+        names = set(columns.names)
+        self._recent = [recent for recent in self._recent if names.isdisjoint(recent.names)]
+        if columns.expected is not None:
+            self._recent.append(columns)
 
     def _columns_of(self, scheduled: Any) -> Columns:
         """The columns of any batch."""
