@@ -25,7 +25,7 @@ import statistics
 import sys
 import tempfile
 import time
-from collections import defaultdict
+from collections import defaultdict, deque
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
@@ -161,12 +161,17 @@ def run(engine: Engine, kind: str, batch: int, steps: int) -> dict[str, list[flo
     for times in engine.times.values():
         times.clear()
     engine.use_grammar(kind == "grammar")
-    asked = [
-        SamplingParams(ignore_eos=True, detokenize=False, **given)
-        for given in parameters_of(kind, batch, steps)
-    ]
-    prompts = [{"prompt_token_ids": [place % 400, 7, 9, 11]} for place in range(len(asked))]
-    engine.llm.generate(prompts, asked, use_tqdm=False)
+    asked = parameters_of(kind, batch, steps)
+    core = engine.llm.llm_engine
+    waiting = deque(enumerate(asked))
+    live = 0
+    while waiting or live:
+        while waiting and live < batch:
+            place, given = waiting.popleft()
+            sampling = SamplingParams(ignore_eos=True, detokenize=False, **given)
+            core.add_request(str(place), {"prompt_token_ids": [place % 400, 7, 9, 11]}, sampling)
+            live += 1
+        live -= sum(output.finished for output in core.step())
     ended = batch if kind == "changing" else 2
     return {part: times[_SETTLE:-ended] for part, times in engine.times.items()}
 
