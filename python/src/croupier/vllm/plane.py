@@ -63,41 +63,56 @@ class Plane:
         self._last_step = 0
         self._columns: Columns | None = None
         """Of the batch between schedule() and submit()."""
-        self._recent: list[Columns] = []
-        """Those with which a batch may go on: with pipeline stages several take turns."""
+        self._known: list[Columns] = []
+        """Those with which a batch may begin: with pipeline stages several, of other requests each."""
 
     def schedule(self, scheduled: Any) -> None:
         """Takes vLLM's SchedulerOutput, when it goes to the workers."""
+        preempted = scheduled.preempted_req_ids or set()
+        gone = scheduled.finished_req_ids | preempted | {new.req_id for new in scheduled.scheduled_new_reqs}
+        if gone:
+            self._known = [columns.without(gone) for columns in self._known]
         for name in scheduled.finished_req_ids:
             self._sequences.finish(name)
-        for name in scheduled.preempted_req_ids or ():
+        for name in preempted:
             self._sequences.park(name)
-        if scheduled.finished_req_ids or scheduled.preempted_req_ids or scheduled.scheduled_new_reqs:
-            self._recent.clear()
-        self._columns = next((recent for recent in self._recent if recent.go_on(scheduled)), None)
-        if self._columns is None:
-            self._columns = self._columns_of(scheduled)
-            self._keep(self._columns)
-
-    def _keep(self, columns: Columns) -> None:
-        """As the only ones with which a request of theirs may go on."""
-        names = set(columns.names)
-        self._recent = [recent for recent in self._recent if names.isdisjoint(recent.names)]
-        if columns.expected is not None:
-            self._recent.append(columns)
-
-    def _columns_of(self, scheduled: Any) -> Columns:
-        """The columns of any batch."""
-        self._sequences.settle()
-        cached = scheduled.scheduled_cached_reqs
-        computed = dict(zip(cached.req_ids, cached.num_computed_tokens, strict=True))
         for new in scheduled.scheduled_new_reqs:
             self._sequences.admit(new, self._last_step)
-            computed[new.req_id] = new.num_computed_tokens
+        names = list(scheduled.num_scheduled_tokens)
+        first = self._first_of(scheduled, names)
+        if first is None:
+            self._known = [known.within(scheduled.num_scheduled_tokens) for known in self._known]
+            first = self._first_of(scheduled, names)
+        if first is not None and first.names == names and first.places is None:
+            first.go_on()
+            self._columns = first
+            return
+        rest = set(names if first is None else names[len(first.names) :])
+        self._forget(lambda known: known is first or not rest.isdisjoint(known.names), but=first)
+        self._columns = self._columns_of(scheduled, names, first or Columns())
+        self._known.append(self._columns)
+
+    def _first_of(self, scheduled: Any, names: list[str]) -> Columns | None:
+        return next((known for known in self._known if known.names and known.begin(scheduled, names)), None)
+
+    def _forget(self, is_over: Callable[[Columns], bool], but: Columns | None = None) -> None:
+        """Columns with which no batch begins any more. `but` are part of others."""
+        for known in self._known:
+            if is_over(known) and known is not but:
+                known.settle()
+        self._known = [known for known in self._known if known.names and not is_over(known)]
+
+    def _columns_of(self, scheduled: Any, names: list[str], first: Columns) -> Columns:
+        """The columns of a batch of these names, of which it begins with the first."""
+        cached, count = scheduled.scheduled_cached_reqs, len(first.names)
+        computed = dict(zip(cached.req_ids[count:], cached.num_computed_tokens[count:], strict=True))
+        computed |= {new.req_id: new.num_computed_tokens for new in scheduled.scheduled_new_reqs}
+        columns, places = first.copy(), list(range(count))
+        columns.go_on()
         # A batch with a request's tokens up to its last one draws the next; a part of a prompt draws none.
         # The workers' runner asks the same of the same numbers (seq_len < prefill_len).
-        names, places, sequences = [], [], []
-        for place, (name, count) in enumerate(scheduled.num_scheduled_tokens.items()):
+        for place in range(count, len(names)):
+            name = names[place]
             if name in self._sequences.refused:
                 continue
             sequence = self._sequences.get(name)
@@ -106,14 +121,15 @@ class Plane:
                     f"request {name} is scheduled and was never among scheduled_new_reqs; "
                     "this vLLM announces requests otherwise than Croupier's plugin knows"
                 )
-            counted = computed[name] + count
+            counted = computed[name] + scheduled.num_scheduled_tokens[name]
             if counted >= sequence.prefill_len:
                 if counted != sequence.due:
                     raise ended_by_count(name, counted - sequence.prompt_len, sequence)
-                names.append(name)
+                columns.add(name, sequence, counted)
                 places.append(place)
-                sequences.append(sequence)
-        return Columns.of(scheduled, names, places, sequences)
+        if len(places) < len(names):
+            columns.places = places
+        return columns
 
     def submit(self, grammar: Any) -> Batch:
         """Publishes the scheduled batch's columns; `grammar` is vLLM's GrammarOutput or None."""
@@ -204,8 +220,8 @@ class Plane:
                 f"step {step}, request {name}: the worker has {drawn}, the daemon {decision.token}"
             )
         if decision.error == DecisionError.VOID and self._may_be_void(name, batch, column):
+            self._forget(lambda _: True)
             self._sequences.void(name, batch.columns.sequences[column], step)
-            self._recent.clear()
             return
         reason = f"step {step}: {decision.error_text or decision.error}"
         errors[name] = refused(reason) if decision.error in _ASKED_FOR else failed(reason)

@@ -29,7 +29,9 @@ class Sequence:
     """So many tokens the workers must have seen before the next one is drawn: those it was admitted with."""
     due: int
     """So many tokens vLLM counts when the next one is drawn: the prompt, and what is drawn or in flight.
-    Sequences.settle() makes it so."""
+    While a batch may begin with columns that have the sequence, they know (Columns.expected)."""
+    width: int = 0
+    """Of its row of log-probs: the drawn token and the best; 0: it wants none."""
     counted_at: int = 0
     """The last step at its admission: columns up to this one are no part of `due` any more."""
     live: bool = True
@@ -70,25 +72,14 @@ class Sequences:
         self.in_flight: deque[list[Sequence]] = deque()
         """Of each step that is submitted and not collected, the oldest first."""
         self._most_in_flight = 0
-        self._unsettled: dict[int, tuple[list[Sequence], int]] = {}
-        """Of each list of sequences that was submitted: how many steps their `due` lacks."""
 
     def get(self, name: str) -> Sequence | None:
         return self._by_name.get(name)
 
     def submitted(self, sequences: list[Sequence]) -> None:
-        """Each has a token more in flight. The same list again costs nothing for each sequence of it."""
+        """Each has a token more in flight."""
         self.in_flight.append(sequences)
         self._most_in_flight = max(self._most_in_flight, len(self.in_flight))
-        _, steps = self._unsettled.get(id(sequences), (sequences, 0))
-        self._unsettled[id(sequences)] = (sequences, steps + 1)
-
-    def settle(self) -> None:
-        """Makes `due` right for all, which it has to be before it is compared or set."""
-        for sequences, steps in self._unsettled.values():
-            for sequence in sequences:
-                sequence.due += steps
-        self._unsettled.clear()
 
     def void(self, name: str, sequence: Sequence, step: int) -> None:
         """That step brings it no token."""
@@ -152,7 +143,8 @@ class Sequences:
         # No such token can be drawn, and so none needs a ban.
         request.stop_ids = self._inside(request.stop_ids)
         count = len(prompt)
-        return Sequence(0, new.sampling_params, request, self._inside(prompt), count, count, count)
+        width = 0 if request.wanted_logprobs is None else 1 + request.wanted_logprobs
+        return Sequence(0, new.sampling_params, request, self._inside(prompt), count, count, count, width)
 
     def _inside(self, ids: Any) -> list[int]:
         """Without ids beyond the vocabulary, which some models have for the parts of an image: no penalty can
