@@ -1,4 +1,4 @@
-"""The columns of a step. Most of the next step's are the same: they are not looked at one by one again."""
+"""The columns of a step. Those of requests that just continue are reused by the next step."""
 
 from __future__ import annotations
 
@@ -9,27 +9,27 @@ from typing import Any
 from .sequences import Sequence
 
 
-@dataclass
+@dataclass(eq=False)
 class Columns:
-    """A step's columns, in order. Steps in flight keep them: only `expected` changes."""
+    """A step's columns, in order. Steps in flight refer to them: only `expected` changes."""
 
     names: list[str] = field(default_factory=list)
     sequences: list[Sequence] = field(default_factory=list)
     uids: list[int] = field(default_factory=list)
     expected: list[int] = field(default_factory=list)
-    """What vLLM counts as computed of each request in its next step. While a batch may begin with these
-    columns, a sequence's `due` is one more than this, whatever the sequence says."""
+    """num_computed_tokens of each request in its next step. While the plane keeps these columns for reuse, a
+    sequence's due count is one more than this, and Sequence.due is out of date."""
     places: list[int] | None = None
     """As Order has them."""
     width: int = 0
     """Of a row of log-probs: the drawn token and the best that any request wants; 0: none wants any."""
 
-    def begin(self, scheduled: Any, names: list[str]) -> bool:
-        """Whether a batch of these names begins with these requests in this order, each with the token after
-        its last one."""
+    def is_prefix_of(self, scheduled: Any, names: list[str]) -> bool:
+        """Whether a batch of these names starts with these requests, in order, each with one more token."""
         cached, count = scheduled.scheduled_cached_reqs, len(self.names)
         if (
-            cached.num_computed_tokens[:count] != self.expected
+            count == 0
+            or cached.num_computed_tokens[:count] != self.expected
             or cached.req_ids[:count] != self.names
             or names[:count] != self.names
         ):
@@ -37,7 +37,7 @@ class Columns:
         others = sum(scheduled.num_scheduled_tokens[name] for name in names[count:])
         return scheduled.total_num_scheduled_tokens - others == count
 
-    def go_on(self) -> None:
+    def advance(self) -> None:
         self.expected = [count + 1 for count in self.expected]
 
     def copy(self) -> Columns:
@@ -53,7 +53,7 @@ class Columns:
             self.width = sequence.width
 
     def without(self, gone: set[str]) -> Columns:
-        """What is left of them; the sequences that go have their own `due` again."""
+        """The other columns; updates Sequence.due of those that are removed."""
         if gone.isdisjoint(self.names):
             return self
         places = [place for place, name in enumerate(self.names) if name in gone]
@@ -66,16 +66,16 @@ class Columns:
             left.width = max((sequence.width for sequence in left.sequences), default=0)
         return left
 
-    def within(self, scheduled: dict[str, int]) -> Columns:
-        """Without those that pause, if any others are scheduled.
+    def without_paused(self, scheduled: dict[str, int]) -> Columns:
+        """The columns of the scheduled requests; all columns if none is scheduled (another pipeline batch).
 
-        With asynchronous scheduling a request pauses once its last token is in flight, until it is finished.
+        With asynchronous scheduling a request is not scheduled while its last token is in flight.
         """
-        pausing = set(filterfalse(scheduled.__contains__, self.names))
-        return self if len(pausing) == len(self.names) else self.without(pausing)
+        paused = set(filterfalse(scheduled.__contains__, self.names))
+        return self if len(paused) == len(self.names) else self.without(paused)
 
     def settle(self) -> None:
-        """Before they are forgotten: all sequences have their own `due` again."""
+        """Updates Sequence.due of all, before the plane drops these columns."""
         for place in range(len(self.sequences)):
             self._settle(place)
 

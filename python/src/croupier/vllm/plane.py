@@ -63,15 +63,15 @@ class Plane:
         self._last_step = 0
         self._columns: Columns | None = None
         """Of the batch between schedule() and submit()."""
-        self._known: list[Columns] = []
-        """Those with which a batch may begin: with pipeline stages several, of other requests each."""
+        self._reusable: list[Columns] = []
+        """A request is in at most one of them. With pipeline stages there is one for each batch in turn."""
 
     def schedule(self, scheduled: Any) -> None:
         """Takes vLLM's SchedulerOutput, when it goes to the workers."""
         preempted = scheduled.preempted_req_ids or set()
         gone = scheduled.finished_req_ids | preempted | {new.req_id for new in scheduled.scheduled_new_reqs}
         if gone:
-            self._known = [columns.without(gone) for columns in self._known]
+            self._reusable = [columns.without(gone) for columns in self._reusable]
         for name in scheduled.finished_req_ids:
             self._sequences.finish(name)
         for name in preempted:
@@ -79,36 +79,41 @@ class Plane:
         for new in scheduled.scheduled_new_reqs:
             self._sequences.admit(new, self._last_step)
         names = list(scheduled.num_scheduled_tokens)
-        first = self._first_of(scheduled, names)
-        if first is None:
-            self._known = [known.within(scheduled.num_scheduled_tokens) for known in self._known]
-            first = self._first_of(scheduled, names)
-        if first is not None and first.names == names and first.places is None:
-            first.go_on()
-            self._columns = first
+        prefix = self._prefix_of(scheduled, names)
+        if prefix is None:
+            counts = scheduled.num_scheduled_tokens
+            self._reusable = [columns.without_paused(counts) for columns in self._reusable]
+            prefix = self._prefix_of(scheduled, names)
+        if prefix is not None and prefix.names == names and prefix.places is None:
+            prefix.advance()
+            self._columns = prefix
             return
-        rest = set(names if first is None else names[len(first.names) :])
-        self._forget(lambda known: known is first or not rest.isdisjoint(known.names), but=first)
-        self._columns = self._columns_of(scheduled, names, first or Columns())
-        self._known.append(self._columns)
+        if prefix is not None:
+            self._reusable.remove(prefix)
+        rest = set(names if prefix is None else names[len(prefix.names) :])
+        self._drop(lambda columns: not rest.isdisjoint(columns.names))
+        self._columns = self._columns_of(scheduled, names, prefix or Columns())
+        if self._columns.names:
+            self._reusable.append(self._columns)
 
-    def _first_of(self, scheduled: Any, names: list[str]) -> Columns | None:
-        return next((known for known in self._known if known.names and known.begin(scheduled, names)), None)
+    def _prefix_of(self, scheduled: Any, names: list[str]) -> Columns | None:
+        """The reusable columns with which a batch of these names starts."""
+        return next((columns for columns in self._reusable if columns.is_prefix_of(scheduled, names)), None)
 
-    def _forget(self, is_over: Callable[[Columns], bool], but: Columns | None = None) -> None:
-        """Columns with which no batch begins any more. `but` are part of others."""
-        for known in self._known:
-            if is_over(known) and known is not but:
-                known.settle()
-        self._known = [known for known in self._known if known.names and not is_over(known)]
+    def _drop(self, is_dropped: Callable[[Columns], bool]) -> None:
+        """Drops reusable columns, and those that have become empty."""
+        for columns in self._reusable:
+            if is_dropped(columns):
+                columns.settle()
+        self._reusable = [columns for columns in self._reusable if columns.names and not is_dropped(columns)]
 
-    def _columns_of(self, scheduled: Any, names: list[str], first: Columns) -> Columns:
-        """The columns of a batch of these names, of which it begins with the first."""
-        cached, count = scheduled.scheduled_cached_reqs, len(first.names)
+    def _columns_of(self, scheduled: Any, names: list[str], prefix: Columns) -> Columns:
+        """The columns of a batch of these names; `prefix` has those of its first requests."""
+        cached, count = scheduled.scheduled_cached_reqs, len(prefix.names)
         computed = dict(zip(cached.req_ids[count:], cached.num_computed_tokens[count:], strict=True))
         computed |= {new.req_id: new.num_computed_tokens for new in scheduled.scheduled_new_reqs}
-        columns, places = first.copy(), list(range(count))
-        columns.go_on()
+        columns, places = prefix.copy(), list(range(count))
+        columns.advance()
         # A batch with a request's tokens up to its last one draws the next; a part of a prompt draws none.
         # The workers' runner asks the same of the same numbers (seq_len < prefill_len).
         for place in range(count, len(names)):
@@ -220,7 +225,7 @@ class Plane:
                 f"step {step}, request {name}: the worker has {drawn}, the daemon {decision.token}"
             )
         if decision.error == DecisionError.VOID and self._may_be_void(name, batch, column):
-            self._forget(lambda _: True)
+            self._drop(lambda _: True)
             self._sequences.void(name, batch.columns.sequences[column], step)
             return
         reason = f"step {step}: {decision.error_text or decision.error}"

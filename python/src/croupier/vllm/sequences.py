@@ -29,7 +29,7 @@ class Sequence:
     """So many tokens the workers must have seen before the next one is drawn: those it was admitted with."""
     due: int
     """So many tokens vLLM counts when the next one is drawn: the prompt, and what is drawn or in flight.
-    While a batch may begin with columns that have the sequence, they know (Columns.expected)."""
+    Out of date while the plane keeps columns that have the sequence: see Columns.expected."""
     width: int = 0
     """Of its row of log-probs: the drawn token and the best; 0: it wants none."""
     counted_at: int = 0

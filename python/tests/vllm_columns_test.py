@@ -1,10 +1,11 @@
-"""In vLLM's own engine core, a step that goes on with an earlier step's columns has those that a look at each
+"""In vLLM's own engine core, a step that reuses columns of an earlier one has those that a look at each
 request gives, whatever happens to requests meanwhile."""
 
 from __future__ import annotations
 
 import random
 from collections import Counter
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -32,18 +33,19 @@ def steps(monkeypatch: Any) -> Counter[str]:
     def schedule_and_compare(plane: Plane, scheduled: Any) -> None:
         made = []
 
-        def kept(plane: Plane, scheduled: Any, names: list[str], first: Columns) -> Columns:
-            made.append("some" if first.names else "none")
-            return columns_of(plane, scheduled, names, first)
+        def kept(plane: Plane, scheduled: Any, names: list[str], prefix: Columns) -> Columns:
+            made.append("some" if prefix.names else "none")
+            return columns_of(plane, scheduled, names, prefix)
 
         with monkeypatch.context() as patched:
             patched.setattr(Plane, "_columns_of", kept)
             schedule(plane, scheduled)
         columns = plane._columns
-        # As it was before this step: known columns are ahead of it.
+        # As it was before this step: reusable columns are ahead of it.
         for sequence, counted_tokens in zip(columns.sequences, columns.expected, strict=True):
             sequence.due = counted_tokens
-        assert columns_of(plane, scheduled, list(scheduled.num_scheduled_tokens), Columns()) == columns
+        rebuilt = columns_of(plane, scheduled, list(scheduled.num_scheduled_tokens), Columns())
+        assert asdict(rebuilt) == asdict(columns)
         counted[made[0] if made else "all"] += bool(columns.names)
 
     monkeypatch.setattr(Plane, "schedule", schedule_and_compare)
