@@ -15,24 +15,24 @@ namespace {
 constexpr std::size_t kMostBells = proto::kMaxSessions + 1;
 static_assert(kMostBells <= kMostFutexes);
 
-bool anyone_sleeps_on(const proto::Bell& bell) {
+bool has_sleepers(const proto::Bell& bell) {
     return std::any_of(std::begin(bell.sleepers), std::end(bell.sleepers),
                        [](const auto& word) { return word.load(std::memory_order_seq_cst) != 0; });
 }
 
-// Whether somebody may sleep who does not know of it yet.
+// Returns whether a sampler may be asleep that has not seen this ring.
 bool count_ring(proto::Bell& bell) {
     // SYNC: seq_cst on both words, here and in sleep_on(): either the sleeper sees the new count, or we see
     // its bit.
     bell.rung.fetch_add(1, std::memory_order_seq_cst);
-    return anyone_sleeps_on(bell);
+    return has_sleepers(bell);
 }
 
-// If a ring for one has woken this sampler.
+// Wakes the others if ring_for_one() has woken this sampler.
 void pass_on(proto::Bell& bell) {
     if (bell.passed_on.load(std::memory_order_relaxed) == 0) return;
     if (bell.passed_on.exchange(0, std::memory_order_relaxed) == 0) return;
-    if (anyone_sleeps_on(bell)) futex_wake_all(bell.rung);
+    if (has_sleepers(bell)) futex_wake_all(bell.rung);
 }
 
 }  // namespace
@@ -43,8 +43,8 @@ void ring(proto::Bell& bell) {
 
 void ring_for_one(proto::Bell& bell) {
     if (!count_ring(bell)) return;
-    // SYNC: relaxed: a sampler that this wakes reads it after the kernel's lock of the futex, which we take
-    // after this store.
+    // SYNC: relaxed; a sampler that this wakes reads it in pass_on(), and the kernel's lock of the futex
+    // orders the two.
     bell.passed_on.store(1, std::memory_order_relaxed);
     futex_wake_one(bell.rung);
 }

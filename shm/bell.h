@@ -10,9 +10,9 @@
 namespace croupier::shm {
 
 void ring(proto::Bell& bell);
-// For news that can wait a little: wakes one sleeper, which wakes the others. To wake 12 takes the caller 60
-// us, to wake one 5 us. If that one is killed before it has woken the others, they sleep until the next ring
-// or their timeout.
+// Like ring(), but wakes one sampler, which then wakes the others: each wake-up is work for the caller. For
+// what may wait a few microseconds. If the sampler is killed before it has woken the others, they sleep until
+// the next ring or their timeout.
 void ring_for_one(proto::Bell& bell);
 
 struct HeardBell {

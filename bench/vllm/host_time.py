@@ -1,13 +1,14 @@
-"""What the plugin itself takes of a step in the engine core's process, without a GPU.
+"""Measures the plugin's own host time a step, in the engine core's process and without a GPU.
 
     build/release/vllm/0.33.0/bin/python bench/vllm/host_time.py FOLDER [--before PLACE]
 
 vLLM's own front end, scheduler and engine core run over the model of python/tests/host_engine.py and a real
-daemon. The worker's part runs in the same thread, as that of vLLM's UniProcExecutor does, so that no other
-thread takes the GIL meanwhile. Each hook is timed by itself.
+daemon (./dev test --vllm makes that environment). The worker runs in the same thread, as with vLLM's
+UniProcExecutor, so that no other thread holds the GIL. Each hook of the plugin is timed.
 
-PLACE has another version: `croupier`, the installed package, and `tests`, its python/tests. Both versions run
-in turn in processes of their own, and FOLDER/host_time.json has both and the ratios. It is made with
+With --before, two versions run alternately, each in a process of its own. FOLDER/host_time.json has the
+medians of both and their ratios. PLACE has the other version: `croupier`, the installed package, and `tests`,
+its python/tests. To make it:
 
     git worktree add /tmp/before BASE
     (cd /tmp/before && ./dev build release && python/install.sh build/release)
@@ -36,7 +37,8 @@ _TESTS = Path(__file__).parents[2] / "python" / "tests"
 _SETTLE = 8
 _PARTS = ("Plane.schedule", "Plane.submit", "Plane.collect", "Session.submit", "Session.wait")
 _HOOKS = _PARTS[:3]
-# 20 log-probs of a request; a grammar's mask; requests that come and go; log-probs of half of the requests.
+# logprobs20: 20 for each request; grammar: a mask for each; changing: about one request ends in each step and
+# another one comes; mixed: half of the requests with 5 or 15 log-probs.
 KINDS = ("greedy", "logprobs20", "grammar", "changing", "mixed")
 
 
@@ -58,7 +60,6 @@ def parameters_of(kind: str, batch: int, steps: int) -> list[dict[str, Any]]:
     if kind == "logprobs20":
         return [{"temperature": 0.8, "top_p": 0.95, "logprobs": 20, "max_tokens": steps}] * batch
     if kind == "changing":
-        # Of four generations: about one request ends each step, and another takes its place.
         return [plain | {"max_tokens": 1 + (place * 7919) % batch} for place in range(4 * batch)]
     if kind == "mixed":
         return [plain | ({"logprobs": 5 * (place % 4)} if place % 2 else {}) for place in range(batch)]

@@ -71,7 +71,7 @@ class Columns {
         }
     }
 
-    // Of one array: an object for each mask costs a large batch most of a millisecond.
+    // The masks of a large batch as rows of one array: objects for 256 masks take most of a millisecond.
     void set_mask_rows(nb::handle masks, nb::handle rows, std::size_t words) {
         if (!nb::isinstance<nb::sequence>(rows) || nb::len(rows) != columns_.size()) {
             throw bad_argument("mask_rows is " + shown(rows) + "; allowed: None, or a list of " +

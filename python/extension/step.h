@@ -22,7 +22,7 @@ struct Decision {
 
 struct Step {
     explicit Step(const croupier_step& plain);
-    // A copy would point into the original's arrays. A move takes them along.
+    // Not copied: the decisions point into the arrays below, which a move takes along.
     Step(const Step&) = delete;
     Step& operator=(const Step&) = delete;
     Step(Step&&) = default;

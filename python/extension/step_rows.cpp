@@ -52,7 +52,7 @@ class Rows {
     std::vector<std::size_t> rows_;
 };
 
-// Whether `row` is a list of this token alone. Of Python's own objects: nothing is made for a token.
+// Whether `row` is a list of this token alone. Creates no Python objects.
 bool is_only_token(PyObject* row, std::int32_t token) {
     if (PyList_Check(row) == 0 || PyList_Size(row) != 1) return false;
     const long drawn = PyLong_AsLong(PyList_GetItem(row, 0));
@@ -71,7 +71,7 @@ std::vector<std::size_t> mismatches(const Step& step, const nb::list& sampled, n
     return found;
 }
 
-// A row that a column has is its tokens, then those that fill it up.
+// Tokens that do not fit are left out.
 struct RankedRow {
     std::span<std::int32_t> tokens;
     std::span<float> logprobs;
@@ -91,7 +91,7 @@ std::size_t write_ranked(const croupier_decision& decision, const RankedRow& row
     return std::min<std::size_t>(1 + decision.best_count, row.tokens.size());
 }
 
-// With ids that the row does not have, the smallest first.
+// Fills the places from `from` on with the smallest ids that are not in the row.
 void fill_up(const RankedRow& row, std::size_t from) {
     std::int32_t id = 0;
     for (std::size_t place = from; place < row.tokens.size(); ++place, ++id) {

@@ -1,4 +1,4 @@
-// What an engine does with a decided step's columns, whose order is not that of its own rows.
+// A decided step's columns compared with, and written to, an engine's rows, whose order may be another one.
 #pragma once
 
 #include <nanobind/nanobind.h>
