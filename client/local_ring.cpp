@@ -136,7 +136,8 @@ shm::Result<std::uint64_t> LocalRing::submit(std::span<const croupier_column> as
     for (std::uint32_t i = 0; i < entries_.size(); ++i)
         sequences_.enter(*entries_[i], step, i, columns_[i].position);
     entries_in_step_[slot] = entries_;
-    shm::ring(segment_->header().bell);
+    // Samplers only prepare the columns now. The writer of the logits wakes all of them.
+    shm::ring_for_one(segment_->header().bell);
     return published;
 }
 

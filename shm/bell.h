@@ -10,6 +10,10 @@
 namespace croupier::shm {
 
 void ring(proto::Bell& bell);
+// Like ring(), but wakes one sampler, which then wakes the others: each wake-up is work for the caller. For
+// what may wait a few microseconds. If the sampler is killed before it has woken the others, they sleep until
+// the next ring or their timeout.
+void ring_for_one(proto::Bell& bell);
 
 struct HeardBell {
     proto::Bell* bell;

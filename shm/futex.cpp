@@ -34,6 +34,10 @@ void futex_wake_all(const std::atomic<std::uint32_t>& word) {
     ::syscall(SYS_futex, &word, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
 }
 
+void futex_wake_one(const std::atomic<std::uint32_t>& word) {
+    ::syscall(SYS_futex, &word, FUTEX_WAKE, 1, nullptr, nullptr, 0);
+}
+
 void futex_wait_any(std::span<const FutexWord> words, std::chrono::nanoseconds timeout) {
     if (words.empty()) return;
     std::array<futex_waitv, kMostFutexes> waiters{};

@@ -162,15 +162,25 @@ void Array::require_contiguous() const {
                        " elements apart; allowed: 1: give a contiguous copy");
 }
 
-const std::uint32_t* Array::mask_words(std::size_t words) const {
-    const std::string wanted = std::to_string(words) + " words of uint32 or int32, a bit for each id";
+void Array::require_mask(std::size_t dimensions, std::size_t words) const {
     require_host();
-    if ((type_ != kUint32 && type_ != kInt32) || dimensions() != 1 || length(0) != words) {
+    if ((type_ != kUint32 && type_ != kInt32) || this->dimensions() != dimensions ||
+        length(dimensions - 1) != words) {
         throw bad_argument("the shape of " + name_ + " is " + shape_text() + " of " + name_of(type_) +
-                           "; allowed: " + wanted);
+                           "; allowed: " + (dimensions == 2 ? "rows of " : "") + std::to_string(words) +
+                           " words of uint32 or int32, a bit for each id");
     }
     require_contiguous();
+}
+
+const std::uint32_t* Array::mask_words(std::size_t words) const {
+    require_mask(1, words);
     return static_cast<const std::uint32_t*>(data_);
+}
+
+const std::uint32_t* Array::mask_words_of_row(std::size_t row, std::size_t words) const {
+    require_mask(2, words);
+    return static_cast<const std::uint32_t*>(data_) + static_cast<std::int64_t>(row) * stride(0);
 }
 
 }  // namespace croupier::python

@@ -57,12 +57,14 @@ class Array {
     void require_host() const;
     // Along its last dimension.
     void require_contiguous() const;
-    // Of a grammar mask of so many words of 32 ids.
+    // Of a grammar mask of so many words of 32 ids, or of a row of several.
     const std::uint32_t* mask_words(std::size_t words) const;
+    const std::uint32_t* mask_words_of_row(std::size_t row, std::size_t words) const;
 
   private:
     void read_buffer(nb::handle source, Use use);
     void read_dlpack(nb::handle source);
+    void require_mask(std::size_t dimensions, std::size_t words) const;
 
     std::string name_;
     struct Release {

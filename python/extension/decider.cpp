@@ -28,18 +28,10 @@ struct Answer {
     std::vector<croupier_survivor> support;
 };
 
-template <typename Element>
-std::vector<Element> copies(const Element* first, std::size_t count, std::size_t size) {
-    std::vector<Element> all(count);
-    for (std::size_t i = 0; i < count; ++i)
-        std::memcpy(&all[i], reinterpret_cast<const char*>(first) + i * size,
-                    std::min(size, sizeof(Element)));
-    return all;
-}
-
 Answer copy_of(const croupier_answer& answer) {
-    Answer copy{answer, copies(answer.best, answer.best_count, answer.best_size),
-                copies(answer.support, answer.support_count, answer.support_size)};
+    Answer copy{answer, {}, {}};
+    append_copies(copy.best, answer.best, answer.best_count, answer.best_size);
+    append_copies(copy.support, answer.support, answer.support_count, answer.support_size);
     copy.plain.best = nullptr;
     copy.plain.support = nullptr;
     return copy;

@@ -37,7 +37,7 @@ croupier_session* open_session(const OpenOptions& options) {
 // Its masks are Python's own arrays, which it keeps.
 class Columns {
   public:
-    Columns(nb::handle uids, nb::handle masks, std::uint32_t vocab) {
+    Columns(nb::handle uids, nb::handle masks, nb::handle mask_rows, std::uint32_t vocab) {
         if (Array::is_one(uids)) {
             for (const nb::handle uid : nb::borrow(uids).attr("tolist")()) add(uid);
         } else if (nb::hasattr(uids, "__iter__")) {
@@ -45,7 +45,12 @@ class Columns {
         } else {
             throw bad_argument("uids is " + shown(uids) + "; allowed: a sequence of uids, one a column");
         }
-        if (!masks.is_none()) set_masks(masks, (std::size_t{vocab} + 31) / 32);
+        const std::size_t words = (std::size_t{vocab} + 31) / 32;
+        if (!mask_rows.is_none()) {
+            set_mask_rows(masks, mask_rows, words);
+        } else if (!masks.is_none()) {
+            set_masks(masks, words);
+        }
     }
 
     const std::vector<croupier_column>& plain() const { return columns_; }
@@ -63,6 +68,26 @@ class Columns {
             if (mask.is_none()) continue;
             const Array& array = arrays_.emplace_back(mask, "masks[" + std::to_string(column) + "]");
             columns_[column].mask = array.mask_words(words);
+        }
+    }
+
+    // The masks of a large batch as rows of one array: objects for 256 masks take most of a millisecond.
+    void set_mask_rows(nb::handle masks, nb::handle rows, std::size_t words) {
+        if (!nb::isinstance<nb::sequence>(rows) || nb::len(rows) != columns_.size()) {
+            throw bad_argument("mask_rows is " + shown(rows) + "; allowed: None, or a list of " +
+                               std::to_string(columns_.size()) + ", one a column");
+        }
+        const Array& array = arrays_.emplace_back(masks, "masks");
+        for (std::size_t column = 0; column < columns_.size(); ++column) {
+            const nb::object given = rows[column];
+            if (given.is_none()) continue;
+            const auto row = number_of<std::size_t>(given);
+            if (!row || array.dimensions() == 0 || *row >= array.length(0)) {
+                throw bad_argument("mask_rows[" + std::to_string(column) + "] is " + shown(given) +
+                                   "; allowed: None, or a row of masks, whose shape is " +
+                                   array.shape_text());
+            }
+            columns_[column].mask = array.mask_words_of_row(*row, words);
         }
     }
 
@@ -128,8 +153,8 @@ class Session {
         });
     }
 
-    std::uint64_t submit(nb::handle uids, nb::handle masks) {
-        const Columns columns(uids, masks, vocab_);
+    std::uint64_t submit(nb::handle uids, nb::handle masks, nb::handle mask_rows) {
+        const Columns columns(uids, masks, mask_rows, vocab_);
         return held_.use_briefly([&](croupier_session* session) {
             std::uint64_t step = 0;
             checked([&](croupier_error* error) {
@@ -264,11 +289,13 @@ void bind_session(nb::module_& module) {
             "Admits a sequence. `output` was decided earlier, elsewhere: a sequence that comes back.")
         .def(
             "submit", &Session::submit, nb::arg("uids").none(), nb::arg("masks").none() = nb::none(),
-            nb::sig(
-                "def submit(self, uids: Ids, masks: collections.abc.Sequence[object | None] | None = None) "
-                "-> int"),
+            nb::arg("mask_rows").none() = nb::none(),
+            nb::sig("def submit(self, uids: Ids, masks: collections.abc.Sequence[object | None] | object | "
+                    "None = None, mask_rows: collections.abc.Sequence[int | None] | None = None) -> int"),
             "Publishes a step with one column a sequence, and returns its number. masks: one entry a column, "
-            "None or a uint32 or int32 array of (vocab + 31) // 32 words whose set bits are allowed ids.")
+            "None or a uint32 or int32 array of (vocab + 31) // 32 words whose set bits are allowed ids. "
+            "With "
+            "mask_rows, masks is one array of such rows, and mask_rows has the row of each column, or None.")
         .def("wait", &Session::wait, nb::arg("timeout").none() = nb::none(),
              nb::sig("def wait(self, timeout: float | None = None) -> Step | None"),
              "The oldest step in flight once it is decided, or None where it is not within `timeout` "

@@ -3,34 +3,24 @@
 #include <nanobind/stl/string.h>
 
 #include <cstdint>
-#include <limits>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "python/extension/answered.h"
+#include "python/extension/step_rows.h"
 
 namespace croupier::python {
 namespace {
 
-Decision copy_of(const croupier_step& step, std::size_t column) {
-    Decision copy{croupier_step_decision(&step, column), {}, {}};
-    for (std::size_t i = 0; i < copy.plain.best_count; ++i)
-        copy.best.push_back(croupier_step_logprob(&step, &copy.plain, i));
-    for (std::size_t i = 0; i < copy.plain.support_count; ++i)
-        copy.support.push_back(croupier_step_survivor(&step, &copy.plain, i));
+// As an object of its own, whose arrays are null.
+Decision copy_of(const croupier_decision& decision) {
+    Decision copy{decision, {}, {}};
+    append_copies(copy.best, decision.best, decision.best_count, sizeof(croupier_logprob));
+    append_copies(copy.support, decision.support, decision.support_count, sizeof(croupier_survivor));
     copy.plain.best = nullptr;
     copy.plain.support = nullptr;
     return copy;
-}
-
-// In memory of its own. `format` is of Python's struct module.
-template <typename Value>
-nb::object view_of(const std::vector<Value>& values, const char* format) {
-    const nb::object bytes =
-        nb::steal(PyByteArray_FromStringAndSize(reinterpret_cast<const char*>(values.data()),
-                                                static_cast<Py_ssize_t>(values.size() * sizeof(Value))));
-    if (!bytes.is_valid()) throw nb::python_error();
-    return nb::module_::import_("builtins").attr("memoryview")(bytes).attr("cast")(format);
 }
 
 // Of one value a column.
@@ -38,30 +28,8 @@ template <typename Value, typename Read>
 nb::object column_view(const Step& step, const char* format, const Read& read) {
     std::vector<Value> values;
     values.reserve(step.decisions.size());
-    for (const Decision& decision : step.decisions) values.push_back(read(decision.plain));
+    for (const croupier_decision& decision : step.decisions) values.push_back(read(decision));
     return view_of(values, format);
-}
-
-// Row by row; a list of tuples for each column costs a large batch milliseconds.
-nb::tuple ranked_views(const Step& step, std::uint32_t width) {
-    const std::size_t columns = step.decisions.size();
-    std::vector<std::int32_t> tokens(columns * width, -1);
-    std::vector<float> logprobs(columns * width, -std::numeric_limits<float>::infinity());
-    std::vector<std::uint32_t> ranks;
-    ranks.reserve(columns);
-    for (std::size_t column = 0; column < columns; ++column) {
-        const Decision& decision = step.decisions[column];
-        ranks.push_back(decision.plain.rank);
-        if (width == 0 || decision.plain.error != 0) continue;
-        const std::size_t row = column * width;
-        tokens[row] = decision.plain.token;
-        logprobs[row] = decision.plain.logprob;
-        for (std::size_t i = 0; i < decision.best.size() && i + 1 < width; ++i) {
-            tokens[row + i + 1] = decision.best[i].token;
-            logprobs[row + i + 1] = decision.best[i].logprob;
-        }
-    }
-    return nb::make_tuple(view_of(tokens, "i"), view_of(logprobs, "f"), view_of(ranks, "I"));
 }
 
 std::string describe(const Decision& decision) {
@@ -75,7 +43,7 @@ std::string describe(const Decision& decision) {
 
 nb::list decision_list(const Step& step) {
     nb::list all;
-    for (const Decision& decision : step.decisions) all.append(decision);
+    for (const croupier_decision& decision : step.decisions) all.append(copy_of(decision));
     return all;
 }
 
@@ -122,7 +90,18 @@ void bind_decision(nb::module_& module) {
 
 Step::Step(const croupier_step& plain) : step(plain.step), refused(plain.refused) {
     decisions.reserve(plain.count);
-    for (std::size_t column = 0; column < plain.count; ++column) decisions.push_back(copy_of(plain, column));
+    for (std::size_t column = 0; column < plain.count; ++column) {
+        const croupier_decision& decision = decisions.emplace_back(croupier_step_decision(&plain, column));
+        append_copies(best, decision.best, decision.best_count, plain.logprob_size);
+        append_copies(support, decision.support, decision.support_count, plain.survivor_size);
+    }
+    // Now that the arrays grow no more.
+    const croupier_logprob* next_best = best.data();
+    const croupier_survivor* next_survivor = support.data();
+    for (croupier_decision& decision : decisions) {
+        decision.best = std::exchange(next_best, next_best + decision.best_count);
+        decision.support = std::exchange(next_survivor, next_survivor + decision.support_count);
+    }
 }
 
 nb::object stopped_by(std::uint16_t flags) {
@@ -147,10 +126,11 @@ nb::list support_list(const std::vector<croupier_survivor>& support) {
 void bind_steps(nb::module_& module) {
     bind_decision_errors(module);
     bind_decision(module);
-    nb::class_<Step>(module, "Step",
-                     "A decided step. Its views of all columns are memoryviews in memory of their own, of "
-                     "which numpy.asarray() makes arrays without a copy.")
-        .def_ro("step", &Step::step, "its number, as Session.submit() gave it")
+    nb::class_<Step> step(module, "Step",
+                          "A decided step. Its views of all columns are memoryviews in memory of their own, "
+                          "of which numpy.asarray() makes arrays without a copy.");
+    bind_step_rows(step);
+    step.def_ro("step", &Step::step, "its number, as Session.submit() gave it")
         .def_ro("refused", &Step::refused, "0, or the decision error with which the whole step was refused")
         .def_prop_ro("decisions", &decision_list,
                      nb::for_getter(nb::sig("def decisions(self) -> list[Decision]")),
@@ -186,13 +166,6 @@ void bind_steps(nb::module_& module) {
                 return column_view<std::uint16_t>(self, "H", [](const auto& of) { return of.error; });
             },
             nb::for_getter(nb::sig("def errors(self) -> memoryview")), "uint16, 0 where there is a token")
-        .def(
-            "ranked", &ranked_views, nb::arg("width"),
-            nb::sig("def ranked(self, width: int) -> tuple[memoryview, memoryview, memoryview]"),
-            "The log-probs of all columns, row by row: `width` tokens (int32) and their log-probs (float32) "
-            "a "
-            "column, the drawn one, then the best, -1 and -inf where there are fewer; and each drawn token's "
-            "rank (uint32).")
         .def("__len__", [](const Step& self) { return self.decisions.size(); })
         .def("__repr__", [](const Step& self) {
             std::string text = "Step(step=" + std::to_string(self.step) +

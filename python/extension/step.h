@@ -3,7 +3,9 @@
 
 #include <nanobind/nanobind.h>
 
+#include <algorithm>
 #include <cstdint>
+#include <cstring>
 #include <vector>
 
 #include "croupier/client.h"
@@ -20,11 +22,41 @@ struct Decision {
 
 struct Step {
     explicit Step(const croupier_step& plain);
+    // Not copied: the decisions point into the arrays below, which a move takes along.
+    Step(const Step&) = delete;
+    Step& operator=(const Step&) = delete;
+    Step(Step&&) = default;
+    Step& operator=(Step&&) = default;
+    ~Step() = default;
 
     std::uint64_t step;
     std::uint16_t refused;
-    std::vector<Decision> decisions;
+    std::vector<croupier_decision> decisions;  // whose arrays are parts of these two
+    std::vector<croupier_logprob> best;
+    std::vector<croupier_survivor> support;
 };
+
+// Elements of the C ABI, which have another size in a library of another version.
+template <typename Element>
+void append_copies(std::vector<Element>& to, const Element* first, std::size_t count, std::size_t size) {
+    if (size == sizeof(Element)) {
+        to.insert(to.end(), first, first + count);
+        return;
+    }
+    for (std::size_t i = 0; i < count; ++i)
+        std::memcpy(&to.emplace_back(), reinterpret_cast<const char*>(first) + i * size,
+                    std::min(size, sizeof(Element)));
+}
+
+// In memory of its own. `format` is of Python's struct module.
+template <typename Value>
+nb::object view_of(const std::vector<Value>& values, const char* format) {
+    const nb::object bytes =
+        nb::steal(PyByteArray_FromStringAndSize(reinterpret_cast<const char*>(values.data()),
+                                                static_cast<Py_ssize_t>(values.size() * sizeof(Value))));
+    if (!bytes.is_valid()) throw nb::python_error();
+    return nb::module_::import_("builtins").attr("memoryview")(bytes).attr("cast")(format);
+}
 
 // None, "eos", "token" or "length".
 nb::object stopped_by(std::uint16_t flags);

@@ -57,6 +57,26 @@ def test_masks_are_obeyed_and_may_differ_by_column(daemon: Daemon, name: str) ->
         assert all(token % 2 == 1 for token in engine.outputs[3])
 
 
+def test_masks_may_be_rows_of_one_array(daemon: Daemon, name: str) -> None:
+    with daemon.open(name) as session:
+        engine = Engine(session)
+        for uid in (1, 2, 3, 4):
+            engine.add(uid, params=croupier.Params(seed=uid))
+        thirds = [mask_of(np.arange(VOCAB) % 3 == rest) for rest in range(3)]
+        # Its rows are further apart than they are long.
+        masks = np.zeros((3, 2 * len(thirds[0])), np.int32)[:, : len(thirds[0])]
+        masks[:] = np.array(thirds).view(np.int32)
+        for mask_rows in ([2, None, 0, 2], [0, 1, None, 2], [None] * 4, (1, 1, 1, 1)):
+            submitted = session.submit([1, 2, 3, 4], masks, mask_rows)
+            rows = [row(uid, len(engine.outputs[uid])) for uid in engine.asked]
+            engine.write(submitted, rows)
+            tokens = session.wait(PATIENCE).tokens.tolist()
+            for place, (uid, of) in enumerate(zip(engine.asked, mask_rows, strict=True)):
+                mask = None if of is None else thirds[of]
+                assert tokens[place] == engine.in_process(uid, rows[place], mask).token
+                engine.outputs[uid].append(tokens[place])
+
+
 def test_a_row_without_a_token_says_why(daemon: Daemon, name: str) -> None:
     with daemon.open(name) as session:
         engine = Engine(session)
@@ -171,3 +191,68 @@ def test_ranked_views_are_the_decisions_best(daemon: Daemon, name: str) -> None:
             part = slice(6 * column, 6 * column + 6)
             assert list(zip(tokens[part].tolist(), logprobs[part], strict=True)) == expected
         assert [len(view) for view in step.ranked(0)] == [0, 0, 3]
+
+
+def rows_of(step: croupier.Step, width: int, places: list[int], count: int) -> list[list[tuple[int, float]]]:
+    """What ranked() answers with `fills`, from the decisions."""
+    rows = [[(0, -np.inf)] * width for _ in range(count)]
+    for place, decision in zip(places, step.decisions, strict=True):
+        row = [] if decision.error else [(decision.token, np.float32(decision.logprob))]
+        row = (row + [(token, np.float32(logprob)) for token, logprob, _ in decision.best])[:width]
+        present = {token for token, _ in row}
+        absent = (token for token in range(2 * width) if token not in present)
+        rows[place] = row + [(next(absent), -np.inf) for _ in range(width - len(row))]
+    return rows
+
+
+@pytest.mark.parametrize("width", [1, 3, 6, 9])
+def test_an_engines_rows_are_filled_where_it_has_them(daemon: Daemon, name: str, width: int) -> None:
+    with daemon.open(name) as session:
+        engine = Engine(session)
+        engine.add(1, params=croupier.Params(seed=3, logprobs=4))
+        engine.add(2, params=croupier.Params(seed=4, logprobs=8, logprob_mode="processed", top_k=3))
+        engine.add(3, params=croupier.Params(seed=5))
+        # Few are left, with the smallest ids among them; and none.
+        engine.add(4, params=croupier.Params(seed=6, logprobs=8), allowed_ids=[0, 1, 3])
+        engine.add(5, params=croupier.Params(seed=6, logprobs=8), allowed_ids=[7], bad_words=[[7]])
+        step = engine.step()
+        assert [decision.error != 0 for decision in step.decisions] == [False] * 4 + [True]
+        for places, count in [([0, 1, 2, 3, 4], 5), ([4, 1, 3, 0, 2], 5), ([6, 0, 2, 5, 3], 7)]:
+            tokens, logprobs, ranks = map(np.asarray, step.ranked(width, places, count, fills=True))
+            found = [
+                list(zip(*row, strict=True))
+                for row in zip(
+                    tokens.reshape(count, width).tolist(), logprobs.reshape(count, width), strict=True
+                )
+            ]
+            assert found == rows_of(step, width, places, count)
+            assert [ranks[place] for place in places] == [decision.rank for decision in step.decisions]
+        assert step.ranked(width) == step.ranked(width, [0, 1, 2, 3, 4], 5)
+
+
+def test_mismatches_are_columns_without_a_token_and_those_with_another(daemon: Daemon, name: str) -> None:
+    with daemon.open(name) as session:
+        engine = Engine(session)
+        for uid in range(1, 8):
+            engine.add(uid, params=croupier.Params(seed=uid))
+        engine.add(8, allowed_ids=[7], bad_words=[[7]])
+        step = engine.step()
+        sampled = [[decision.token] for decision in step.decisions]
+        assert step.mismatches(sampled) == [7]
+        for column, other in enumerate(
+            [[], [sampled[1][0] + 1], [2**70], [-1], [None], sampled[5] * 2, None]
+        ):
+            assert step.mismatches([*sampled[:column], other, *sampled[column + 1 :]]) == [column, 7]
+        # Of a larger batch, in another order.
+        places = [9, 3, 0, 7, 8, 1, 2, 5]
+        rows = [[0]] * 10
+        for place, row in zip(places, sampled, strict=True):
+            rows[place] = row
+        assert step.mismatches(rows, places) == [7]
+        rows[3] = [sampled[1][0] + 1]
+        assert step.mismatches(rows, places) == [1, 7]
+        for bad in [places[:-1], [*places[:-1], 10], [*places[:-1], -1], ["a"] * 8]:
+            with pytest.raises(croupier.Error, match="row"):
+                step.mismatches(rows, bad)
+        with pytest.raises(croupier.Error, match="7 rows for 8 columns"):
+            step.mismatches(sampled[:-1])

@@ -93,6 +93,7 @@ class HostExecutor(Executor):
         self.verify_every = 0
         self.preemptions = 0
         self.nan_at = -1
+        self.reverses_rows = False
         self.prompts_told: set[str] = set()
         stages = self.parallel_config.pipeline_parallel_size
         # As PPHandler's on the first stage, whose model has a step's tokens so many steps later.
@@ -172,7 +173,8 @@ class HostExecutor(Executor):
         if not self.tokens_sent.is_last_rank:
             for name, count in counts.items():
                 assert self.requests[name].computed + count <= self.requests[name].here
-        self.batch = sorted(counts, key=lambda name: (counts[name] != 1, counts[name])), counts
+        names = sorted(counts, key=lambda name: (counts[name] != 1, counts[name]), reverse=self.reverses_rows)
+        self.batch = names, counts
         return None
 
     def rank_sample_tokens(self, order: Any) -> ModelRunnerOutput:
@@ -184,22 +186,25 @@ class HostExecutor(Executor):
         sampled: list[list[int]] = [[] for _ in names]
         rows = None
         if order.step is not None:
-            assert set(order.req_ids) <= set(draws)
-            rows = np.stack([self._row(name) for name in order.req_ids])
+            drawing = order.names(counts)
+            assert set(drawing) <= set(draws)
+            rows = np.stack([self._row(name) for name in drawing])
             assert self.writer.begin(order.step)
             self.writer.enqueue(rows)
             tokens = np.empty(len(rows), dtype=np.int32)
             self.writer.enqueue_awaited_tokens(order.step, tokens, 20.0)
-            for name, token in zip(order.req_ids, np.maximum(tokens, 0).tolist(), strict=True):
+            for name, token in zip(drawing, np.maximum(tokens, 0).tolist(), strict=True):
                 sampled[names.index(name)] = [token]
                 self.requests[name].tokens.append(token)
-            self.tokens_sent.queue[-1] = [self.requests[name] for name in order.req_ids]
+            self.tokens_sent.queue[-1] = [self.requests[name] for name in drawing]
         output = ModelRunnerOutput(
             req_ids=names,
             req_id_to_index={name: row for row, name in enumerate(names)},
             sampled_token_ids=sampled,
             prompt_logprobs_dict={
-                name: LogprobsTensors.empty_cpu(1, 1) for name in self.prompts_told & set(draws)
+                # Not LogprobsTensors.empty_cpu(), which wants pinned memory, and with it a GPU's driver.
+                name: LogprobsTensors(torch.zeros(1, 1, dtype=torch.int32), torch.zeros(1, 1), torch.zeros(1))
+                for name in self.prompts_told & set(draws)
             },
         )
         if rows is not None and self.verify_every and order.step % self.verify_every == 0:

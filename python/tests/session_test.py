@@ -437,4 +437,22 @@ def test_requests_that_do_not_fit_are_refused(daemon: Daemon, name: str) -> None
             [3],
         ):
             fails("bad_argument", lambda masks=masks: session.submit([1], masks), "masks")
+        for masks, mask_rows, said in (
+            ([mask], [0], "masks is of type list"),
+            (None, [0], "masks is of type NoneType"),
+            (mask, [0], "the shape of masks is (32) of uint32; allowed: rows of 32 words"),
+            (mask.reshape(1, -1)[:, 1:], [0], "the shape of masks is (1, 31)"),
+            (mask.reshape(1, -1).astype(np.int64), [0], "of int64"),
+            (np.zeros((1, 64), np.uint32)[:, ::2], [0], "2 elements apart"),
+            (mask.reshape(1, -1), [1], "mask_rows[0] is 1; allowed: None, or a row of masks"),
+            (mask.reshape(1, -1), [-1], "mask_rows[0] is -1"),
+            (mask.reshape(1, -1), ["a"], "mask_rows[0] is 'a'"),
+            (mask.reshape(1, -1), [0, 0], "allowed: None, or a list of 1"),
+            (mask.reshape(1, -1), 0, "mask_rows is 0"),
+        ):
+            fails(
+                "bad_argument",
+                lambda masks=masks, mask_rows=mask_rows: session.submit([1], masks, mask_rows),
+                said,
+            )
         assert session.in_flight == 0

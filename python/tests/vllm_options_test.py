@@ -120,7 +120,7 @@ def warnings(monkeypatch: Any) -> list[str]:
     monkeypatch.setattr(executor.logger, "warning", lambda text, *given: said.append(text % given))
     monkeypatch.setattr(executor, "system_endpoint", lambda: "ipc://host")
     monkeypatch.setattr(executor, "Session", lambda **asked: asked["endpoint"])
-    daemon = SimpleNamespace(endpoint="ipc://private")
+    daemon = SimpleNamespace(endpoint="ipc://private", metrics_url="")
     monkeypatch.setattr(executor, "PrivateDaemon", SimpleNamespace(join=lambda _: daemon))
     return said
 
@@ -155,7 +155,7 @@ def test_verify_mode_keeps_the_first_differences_and_counts_all(tmp_path: Path) 
     said: list[str] = []
     verifier = Verifier(64, 16, str(tmp_path / "report"), said.append)
     for step in range(250):
-        batch = SimpleNamespace(order=Order(step, ["r"]))
+        batch = SimpleNamespace(order=Order(step), columns=SimpleNamespace(names=["r"]))
         verifier._tell(batch, 0, SimpleNamespace(position=step, token=1), SimpleNamespace(token=2))
     assert len(verifier.differing) == 100
     assert len(said) == 20

@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
 import pytest
 
 pytest.importorskip("vllm")
@@ -30,6 +29,7 @@ class Session:
     def __init__(self) -> None:
         self.steps = 0
         self.waiting: list[tuple[int, int]] = []
+        self.submitted: list[list[int]] = []
         self.void: set[int] = set()
         self.added: list[tuple[list[int], dict[str, Any]]] = []
         self.truncated: list[int] = []
@@ -43,8 +43,9 @@ class Session:
     def truncate(self, uid: int, outputs: int) -> None:
         self.truncated.append(outputs)
 
-    def submit(self, uids: list[int], masks: Any) -> int:
+    def submit(self, uids: list[int], masks: Any, mask_rows: Any) -> int:
         self.steps += 1
+        self.submitted.append(list(uids))
         self.waiting.append((self.steps, len(uids)))
         return self.steps
 
@@ -53,8 +54,8 @@ class Session:
         token = -1 if step in self.void else TOKEN
         return SimpleNamespace(
             step=step,
-            tokens=np.full(columns, token),
-            decisions=[SimpleNamespace(error=VOID, error_text="void")] * columns,
+            decisions=[SimpleNamespace(token=token, error=VOID, error_text="void")] * columns,
+            mismatches=lambda sampled, rows: list(range(columns)) if step in self.void else [],
         )
 
 
@@ -73,11 +74,15 @@ class Engine:
         cached: dict[str, tuple[int, int]] | None = None,
         finished: Iterable[str] = (),
         preempted: Iterable[str] = (),
+        order: Iterable[str] = (),
     ) -> None:
-        """`cached` has each request's computed and scheduled tokens; a new one has all of its own."""
+        """`cached` has each request's computed and scheduled tokens; a new one has all of its own, or a part.
+        `order` is that of num_scheduled_tokens, if it is another one."""
         cached = cached or {}
         counts = {name: count for name, (_, count) in cached.items()}
-        counts |= {one.req_id: len(one.prefill_token_ids) - one.num_computed_tokens for one in new}
+        counts |= {
+            one.req_id: one.part or len(one.prefill_token_ids) - one.num_computed_tokens for one in new
+        }
         self.plane.schedule(
             SimpleNamespace(
                 finished_req_ids=set(finished),
@@ -86,7 +91,8 @@ class Engine:
                 scheduled_cached_reqs=SimpleNamespace(
                     req_ids=list(cached), num_computed_tokens=[computed for computed, _ in cached.values()]
                 ),
-                num_scheduled_tokens=counts,
+                num_scheduled_tokens={name: counts[name] for name in order or counts},
+                total_num_scheduled_tokens=sum(counts.values()),
             )
         )
         self.batches.append(self.plane.submit(None))
@@ -94,7 +100,7 @@ class Engine:
     def collect(self, *others: str) -> dict[str, str]:
         """The reasons of those that end with an error; `others` are in the batch and draw nothing."""
         batch = self.batches.pop(0)
-        names = [*batch.order.req_ids, *others]
+        names = [*batch.columns.names, *others]
         token = 0 if batch.order.step in self.session.void else TOKEN
         output = SimpleNamespace(
             req_ids=names,
@@ -113,6 +119,7 @@ def new(name: str, prompt: int = 3, outputs: int = 0, computed: int = 0) -> Simp
         prompt_token_ids=[1] * prompt,
         prefill_token_ids=[1] * prompt + [TOKEN] * outputs,
         num_computed_tokens=computed,
+        part=None,
         sampling_params=SAMPLING,
     )
 
@@ -148,15 +155,84 @@ def test_a_count_that_is_wrong_after_a_row_of_equal_batches_ends_the_engine(
     engine.schedule([new("r"), new("s")])
     for computed in range(3, 7):
         engine.schedule(cached={"r": (computed, 1), "s": (computed, 1)})
-        assert engine.batches[-1].order.req_ids == ["r", "s"]
+        assert engine.batches[-1].columns.names == ["r", "s"]
         engine.collect()
     if place == (7, 1):
         engine.schedule(cached={"s": (7, 1), "r": place})
         engine.schedule(cached={"r": (8, 1)}, finished=["s"])
-        assert engine.batches[-1].order.req_ids == ["r"]
+        assert engine.batches[-1].columns.names == ["r"]
         return
     with pytest.raises(RuntimeError, match="request s: vLLM counts . output tokens"):
         engine.schedule(cached={"r": (7, 1), "s": place})
+
+
+def decode_twice(engine: Engine) -> None:
+    """a and b, of uids 1 and 2 and another length each: the next batch may go on with their columns."""
+    engine.schedule([new("a", prompt=3), new("b", prompt=5)])
+    for drawn in range(2):
+        engine.schedule(cached={"a": (3 + drawn, 1), "b": (5 + drawn, 1)})
+    assert engine.session.submitted == [[1, 2]] * 3
+
+
+def test_columns_stand_in_the_order_in_which_workers_know_their_batch(engine: Engine) -> None:
+    decode_twice(engine)
+    engine.schedule(cached={"a": (5, 1), "b": (7, 1)}, order=["b", "a"])
+    assert engine.session.submitted[-1] == [2, 1]
+    engine.schedule(cached={"b": (8, 1), "a": (6, 1)})
+    assert engine.session.submitted[-1] == [2, 1]
+    engine.schedule(cached={"b": (9, 1), "a": (7, 1)}, order=["a", "b"])
+    assert engine.session.submitted[-1] == [1, 2]
+    assert [batch.order.places for batch in engine.batches] == [None] * 6
+
+
+def test_counts_are_those_of_their_own_requests(engine: Engine) -> None:
+    decode_twice(engine)
+    with pytest.raises(RuntimeError, match="request a: vLLM counts 5 .* the session 3"):
+        engine.schedule(cached={"b": (5, 1), "a": (7, 1)}, order=["a", "b"])
+
+
+def test_batches_that_take_turns_go_on_with_columns_of_their_own(engine: Engine) -> None:
+    engine.schedule([new("a"), new("b")])
+    engine.schedule([new("c"), new("d")])
+    for drawn in range(4):
+        engine.schedule(cached={"a": (3 + drawn, 1), "b": (3 + drawn, 1)})
+        engine.schedule(cached={"c": (3 + drawn, 1), "d": (3 + drawn, 1)})
+    assert engine.session.submitted == [[1, 2], [3, 4]] * 5
+    assert len({id(batch.columns) for batch in engine.batches[2:]}) == 2
+    # Their requests' counts are right also where they leave their batches.
+    engine.schedule(cached={"a": (7, 1), "d": (7, 1)})
+    with pytest.raises(RuntimeError, match="request d: vLLM counts 5 .* the session 6"):
+        engine.schedule(cached={"c": (7, 1), "d": (7, 1)})
+
+
+@pytest.mark.parametrize("gone", ["finished", "preempted"])
+def test_a_request_that_comes_back_has_no_column_of_its_first_life(engine: Engine, gone: str) -> None:
+    decode_twice(engine)
+    if gone == "finished":
+        engine.schedule([new("a", prompt=4), new("b", prompt=6)], finished=["a", "b"])
+    else:
+        # Evicted, it is added again.
+        engine.plane._sequences.get("a").live = False
+        again = [new("a", outputs=1), new("b", prompt=5, outputs=1)]
+        engine.schedule(preempted=["a", "b"])
+        engine.schedule(again)
+    uids = [3, 4] if gone == "finished" else [3, 2]
+    assert engine.session.submitted[-1] == uids
+    engine.schedule(cached={"a": (4, 1), "b": (6, 1)})
+    engine.schedule(cached={"a": (5, 1), "b": (7, 1)})
+    assert engine.session.submitted[-2:] == [uids] * 2
+
+
+def test_the_last_part_of_a_prompt_does_not_go_on_with_a_first_life(engine: Engine) -> None:
+    engine.schedule([new("a")])
+    for drawn in range(2):
+        engine.schedule(cached={"a": (3 + drawn, 1)})
+    again = new("a", prompt=6)
+    again.part = 5
+    engine.schedule([again], finished=["a"])
+    # As many are computed as would be of the first one.
+    engine.schedule(cached={"a": (5, 1)})
+    assert engine.session.submitted == [[1]] * 3 + [[2]]
 
 
 def test_a_truncation_between_equal_batches_is_seen(engine: Engine) -> None:
@@ -235,7 +311,7 @@ def test_a_request_without_prompt_ids_ends_alone(engine: Engine) -> None:
     bad = new("bad")
     bad.prompt_token_ids, bad.prefill_token_ids = None, [0, 0, 0]
     engine.schedule([bad, new("good")])
-    assert engine.batches[0].order.req_ids == ["good"]
+    assert engine.batches[0].columns.names == ["good"]
     assert "prompt_embeds" in engine.collect("bad")["bad"]
 
 

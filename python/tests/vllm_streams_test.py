@@ -174,6 +174,8 @@ def runner_of(device: Device, batch: Any, stages: int) -> Any:
     runner.__dict__.update(
         device=torch.device("cpu"),
         is_last_pp_rank=True,
+        max_num_reqs=4,
+        croupier_scheduled=batch.req_ids,
         main_stream=device.main,
         output_copy_stream=device.copies,
         pp_handler=handler if stages > 1 else None,
@@ -208,7 +210,7 @@ def runner_of(device: Device, batch: Any, stages: int) -> Any:
 
 def step(device: Device, names: list[str], drawing: list[str], stages: int, ends: bool = False) -> Any:
     runner = runner_of(device, batch_of(names, ends), stages)
-    runner.croupier_order = Order(5, drawing)
+    runner.croupier_order = Order(5, None if drawing == names else [names.index(name) for name in drawing])
     with device:
         output = runner.sample_tokens(None)
     assert device.current is device.main
@@ -264,7 +266,7 @@ def test_with_one_stage_all_is_on_the_models_stream(device: Device) -> None:
 
 def test_a_batch_without_a_token_to_come_waits_for_nothing(device: Device) -> None:
     runner = runner_of(device, batch_of(["c", "c"], ends=False), stages=2)
-    runner.croupier_order = Order(None, [])
+    runner.croupier_order = Order(None)
     with device:
         output = runner.sample_tokens(None)
     assert output.get_output().sampled_token_ids == [[], []]

@@ -163,6 +163,35 @@ TEST_CASE(
     CHECK(sleepers.load() == 0);
 }
 
+TEST_CASE("a ring for one wakes all samplers, the first of which wakes the others") {
+    constexpr std::uint32_t kSleepers = 5;
+    constexpr std::uint32_t kRounds = 2000;
+    struct Room {
+        proto::Bell bell;
+        proto::Bell done;
+        std::atomic<std::uint32_t> asked;
+        std::array<std::atomic<std::uint32_t>, kSleepers> answered;
+    };
+    const Shared<Room> room;
+    std::vector<ChildProcess> sleepers;
+    for (std::uint32_t sampler = 0; sampler < kSleepers; ++sampler) {
+        sleepers.push_back(ChildProcess::start([&room, sampler] {
+            for (std::uint32_t round = 1; round <= kRounds; ++round) {
+                sleep_until(room->bell, sampler, room->asked, round);
+                room->answered[sampler].store(round, std::memory_order_release);
+                ring(room->done);
+            }
+            return 0;
+        }));
+    }
+    for (std::uint32_t round = 1; round <= kRounds; ++round) {
+        room->asked.store(round, std::memory_order_release);
+        ring_for_one(room->bell);
+        for (const auto& answered : room->answered) sleep_until(room->done, 9, answered, round);
+    }
+    for (ChildProcess& sleeper : sleepers) CHECK(sleeper.wait() == 0);
+}
+
 TEST_CASE("a bell that rang after it was looked at does not let a sampler sleep") {
     const Shared<Exchange> exchange;
     const auto rung = GENERATE(std::size_t{0}, std::size_t{1});

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 
 @dataclass
 class Order:
-    """A step's number and the request of each of its columns, in order.
+    """A step's number and its columns.
 
     It travels in the place of vLLM's grammar output, with the call of sample_tokens. That call follows the
     execute_model of its own batch in every worker, with no other batch between: the engine core makes both
@@ -17,4 +18,10 @@ class Order:
 
     step: int | None
     """None: no request of the batch has a token to come."""
-    req_ids: list[str]
+    places: list[int] | None = None
+    """Of the columns, among the batch's requests in the order of num_scheduled_tokens; None: all of them."""
+
+    def names(self, scheduled: Iterable[str]) -> list[str]:
+        """The request of each column; `scheduled` is the batch's num_scheduled_tokens."""
+        names = list(scheduled)
+        return names if self.places is None else [names[place] for place in self.places]

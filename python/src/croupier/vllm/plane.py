@@ -11,9 +11,10 @@ import numpy as np
 from croupier import DecisionError, Error
 
 from . import compat
+from .columns import Columns
 from .failures import failed, refused
 from .order import Order
-from .sequences import Sequence, Sequences, ended_by_count
+from .sequences import Sequences, ended_by_count
 from .shared_memory import status_of
 from .verify import Verifier
 
@@ -34,18 +35,10 @@ class Batch:
     """A batch between its submission and its decisions."""
 
     order: Order
-    sequences: list[Sequence]
+    columns: Columns | None
+    """None: no request of it draws."""
     masks: list[Any] | None
-
-
-@dataclass
-class Steady:
-    """What vLLM schedules next where nothing changes: the same requests, each with one token more."""
-
-    counts: dict[str, int]
-    names: list[str]
-    """As vLLM lists what is computed of each."""
-    computed: list[int]
+    """Of its columns, where they are verified."""
 
 
 class Plane:
@@ -67,27 +60,64 @@ class Plane:
         self._timeout = timeout
         self._log = log
         self._verifier = verifier
-        self._names: list[str] = []
         self._last_step = 0
-        self._steady: Steady | None = None
+        self._columns: Columns | None = None
+        """Of the batch between schedule() and submit()."""
+        self._reusable: list[Columns] = []
+        """A request is in at most one of them. With pipeline stages there is one for each batch in turn."""
 
     def schedule(self, scheduled: Any) -> None:
         """Takes vLLM's SchedulerOutput, when it goes to the workers."""
+        preempted = scheduled.preempted_req_ids or set()
+        gone = scheduled.finished_req_ids | preempted | {new.req_id for new in scheduled.scheduled_new_reqs}
+        if gone:
+            self._reusable = [columns.without(gone) for columns in self._reusable]
         for name in scheduled.finished_req_ids:
             self._sequences.finish(name)
-        for name in scheduled.preempted_req_ids or ():
+        for name in preempted:
             self._sequences.park(name)
-        cached = scheduled.scheduled_cached_reqs
-        if self._goes_on(scheduled, cached):
-            return
-        computed = dict(zip(cached.req_ids, cached.num_computed_tokens, strict=True))
         for new in scheduled.scheduled_new_reqs:
             self._sequences.admit(new, self._last_step)
-            computed[new.req_id] = new.num_computed_tokens
+        names = list(scheduled.num_scheduled_tokens)
+        prefix = self._prefix_of(scheduled, names)
+        if prefix is None:
+            counts = scheduled.num_scheduled_tokens
+            self._reusable = [columns.without_paused(counts) for columns in self._reusable]
+            prefix = self._prefix_of(scheduled, names)
+        if prefix is not None and prefix.names == names and prefix.places is None:
+            prefix.advance()
+            self._columns = prefix
+            return
+        if prefix is not None:
+            self._reusable.remove(prefix)
+        rest = set(names if prefix is None else names[len(prefix.names) :])
+        self._drop(lambda columns: not rest.isdisjoint(columns.names))
+        self._columns = self._columns_of(scheduled, names, prefix or Columns())
+        if self._columns.names:
+            self._reusable.append(self._columns)
+
+    def _prefix_of(self, scheduled: Any, names: list[str]) -> Columns | None:
+        """The reusable columns with which a batch of these names starts."""
+        return next((columns for columns in self._reusable if columns.is_prefix_of(scheduled, names)), None)
+
+    def _drop(self, is_dropped: Callable[[Columns], bool]) -> None:
+        """Drops reusable columns, and those that have become empty."""
+        for columns in self._reusable:
+            if is_dropped(columns):
+                columns.settle()
+        self._reusable = [columns for columns in self._reusable if columns.names and not is_dropped(columns)]
+
+    def _columns_of(self, scheduled: Any, names: list[str], prefix: Columns) -> Columns:
+        """The columns of a batch of these names; `prefix` has those of its first requests."""
+        cached, count = scheduled.scheduled_cached_reqs, len(prefix.names)
+        computed = dict(zip(cached.req_ids[count:], cached.num_computed_tokens[count:], strict=True))
+        computed |= {new.req_id: new.num_computed_tokens for new in scheduled.scheduled_new_reqs}
+        columns, places = prefix.copy(), list(range(count))
+        columns.advance()
         # A batch with a request's tokens up to its last one draws the next; a part of a prompt draws none.
         # The workers' runner asks the same of the same numbers (seq_len < prefill_len).
-        self._names = []
-        for name, count in scheduled.num_scheduled_tokens.items():
+        for place in range(count, len(names)):
+            name = names[place]
             if name in self._sequences.refused:
                 continue
             sequence = self._sequences.get(name)
@@ -96,51 +126,33 @@ class Plane:
                     f"request {name} is scheduled and was never among scheduled_new_reqs; "
                     "this vLLM announces requests otherwise than Croupier's plugin knows"
                 )
-            counted = computed[name] + count
+            counted = computed[name] + scheduled.num_scheduled_tokens[name]
             if counted >= sequence.prefill_len:
                 if counted != sequence.due:
                     raise ended_by_count(name, counted - sequence.prompt_len, sequence)
-                self._names.append(name)
-        counts = scheduled.num_scheduled_tokens
-        is_decode = self._names == list(counts) and len(cached.req_ids) == len(counts)
-        if is_decode and all(count == 1 for count in counts.values()):
-            following = [each + 1 for each in cached.num_computed_tokens]
-            self._steady = Steady(dict(counts), list(cached.req_ids), following)
-
-    def _goes_on(self, scheduled: Any, cached: Any) -> bool:
-        """Whether the batch is the last one's requests with a token more each.
-
-        All counts that schedule() would look at were right for the last one, and are one more in vLLM as in
-        the session.
-        """
-        steady, self._steady = self._steady, None
-        if steady is None or scheduled.scheduled_new_reqs:
-            return False
-        if cached.req_ids != steady.names or cached.num_computed_tokens != steady.computed:
-            return False
-        if scheduled.num_scheduled_tokens != steady.counts:
-            return False
-        self._names = list(steady.counts)
-        self._steady = Steady(steady.counts, steady.names, [each + 1 for each in steady.computed])
-        return True
+                columns.add(name, sequence, counted)
+                places.append(place)
+        if len(places) < len(names):
+            columns.places = places
+        return columns
 
     def submit(self, grammar: Any) -> Batch:
         """Publishes the scheduled batch's columns; `grammar` is vLLM's GrammarOutput or None."""
-        names, self._names = self._names, []
-        sequences = [self._sequences.get(name) for name in names]
-        if not names:
-            return Batch(Order(None, []), [], None)
-        masks = None
+        columns, self._columns = self._columns, None
+        if columns is None or not columns.names:
+            return Batch(Order(None), None, None)
+        bitmask = rows = masks = None
         if grammar is not None:
-            rows = dict(zip(grammar.structured_output_request_ids, grammar.grammar_bitmask, strict=True))
-            masks = [rows.get(name) for name in names]
+            bitmask = grammar.grammar_bitmask
+            row_of = {name: row for row, name in enumerate(grammar.structured_output_request_ids)}
+            rows = [row_of.get(name) for name in columns.names]
             if self._verifier is not None:
                 # vLLM writes the next batch's over them.
-                masks = [None if mask is None else mask.copy() for mask in masks]
-        step = self._session.submit([sequence.uid for sequence in sequences], masks)
+                masks = [None if row is None else bitmask[row].copy() for row in rows]
+        step = self._session.submit(columns.uids, bitmask, rows)
         self._last_step = step
-        self._sequences.submitted(sequences)
-        return Batch(Order(step, names), sequences, masks)
+        self._sequences.submitted(columns.sequences)
+        return Batch(Order(step, columns.places), columns, masks)
 
     def collect(self, batch: Batch, output: Any) -> Any:
         """Completes the workers' ModelRunnerOutput by what only the decisions say."""
@@ -159,9 +171,13 @@ class Plane:
                     f"the workers have the tokens of step {batch.order.step}; "
                     f"the daemon gave step {answer.step}"
                 )
-            self._check(batch, answer, output, errors)
-            if any(sequence.request.wanted_logprobs is not None for sequence in batch.sequences):
-                output.logprobs = logprobs_of(batch, answer, output)
+            names, rows = batch.columns.names, None
+            if output.req_ids != names:
+                rows = [output.req_id_to_index[name] for name in names]
+            for column in answer.mismatches(output.sampled_token_ids, rows):
+                self._look_at(batch, column, answer.decisions[column], output, errors)
+            if batch.columns.width:
+                output.logprobs = logprobs_of(answer, batch.columns.width, rows, len(output.req_ids))
             if self._verifier is not None:
                 self._verifier.look(batch, answer, output, self._session)
         if errors:
@@ -200,68 +216,34 @@ class Plane:
                     f"one removes it, as `croupier cleanup` does: {error}"
                 )
 
-    def _check(self, batch: Batch, answer: Any, output: Any, errors: dict[str, str]) -> None:
-        rows, sampled = output.req_id_to_index, output.sampled_token_ids
-        tokens = answer.tokens.tolist()
-        if batch.order.req_ids == output.req_ids and sampled == [[token] for token in tokens]:
+    def _look_at(self, batch: Batch, column: int, decision: Any, output: Any, errors: dict[str, str]) -> None:
+        """A column without a token, or with another one than the workers'."""
+        name, step = batch.columns.names[column], batch.order.step
+        if decision.token >= 0:
+            drawn = output.sampled_token_ids[output.req_id_to_index[name]]
+            raise RuntimeError(
+                f"step {step}, request {name}: the worker has {drawn}, the daemon {decision.token}"
+            )
+        if decision.error == DecisionError.VOID and self._may_be_void(name, batch, column):
+            self._drop(lambda _: True)
+            self._sequences.void(name, batch.columns.sequences[column], step)
             return
-        for column, name in enumerate(batch.order.req_ids):
-            drawn, token = sampled[rows[name]], tokens[column]
-            if token >= 0:
-                if drawn != [token]:
-                    raise RuntimeError(
-                        f"step {batch.order.step}, request {name}: the worker has {drawn}, the daemon {token}"
-                    )
-                continue
-            decision = answer.decisions[column]
-            if decision.error == DecisionError.VOID and self._may_be_void(name, batch, column):
-                self._sequences.void(name, batch.sequences[column], batch.order.step)
-                self._steady = None
-                continue
-            reason = f"step {batch.order.step}: {decision.error_text or decision.error}"
-            errors[name] = refused(reason) if decision.error in _ASKED_FOR else failed(reason)
+        reason = f"step {step}: {decision.error_text or decision.error}"
+        errors[name] = refused(reason) if decision.error in _ASKED_FOR else failed(reason)
 
     def _may_be_void(self, name: str, batch: Batch, column: int) -> bool:
         """Whether the engine gives up this token too: the sequence is finished or counted back."""
-        sequence = batch.sequences[column]
+        sequence = batch.columns.sequences[column]
         return self._sequences.get(name) is not sequence or batch.order.step <= sequence.void_until
 
 
-def logprobs_of(batch: Batch, answer: Any, output: Any) -> Any:
-    """The decisions' log-probs as vLLM's LogprobsLists: the drawn token, then the best, one row a request."""
-    wanted = [sequence.request.wanted_logprobs for sequence in batch.sequences]
-    width = 1 + max(count or 0 for count in wanted)
-    views = (np.asarray(view) for view in answer.ranked(width))
-    tokens, logprobs, drawn_ranks = views
-    tokens, logprobs = tokens.reshape(-1, width), logprobs.reshape(-1, width)
-    rows = len(output.req_ids)
-    ids = np.zeros((rows, width), dtype=np.int32)
-    values = np.full((rows, width), -np.inf, dtype=np.float32)
-    ranks = np.zeros(rows, dtype=np.int32)
-    places = np.array([output.req_id_to_index[name] for name in batch.order.req_ids])
-    asked = np.array([-1 if count is None else count for count in wanted])
-    present = (asked >= 0) & (tokens[:, 0] >= 0)
-    # Of a row vLLM reads as many as its request asked for.
-    fewer = present & (tokens[np.arange(len(asked)), np.maximum(asked, 0)] < 0)
-    for column in np.flatnonzero(fewer):
-        _fill(tokens[column], logprobs[column], 1 + asked[column])
-    ids[places[present]] = np.maximum(tokens[present], 0)
-    values[places[present]] = logprobs[present]
-    ranks[places[present]] = drawn_ranks[present]
-    return _lists(ids, values, ranks)
+def logprobs_of(answer: Any, width: int, rows: list[int] | None, count: int) -> Any:
+    """The decisions' log-probs as vLLM's LogprobsLists: the drawn token, then the best, one row a request.
 
-
-def _fill(tokens: np.ndarray, logprobs: np.ndarray, wanted: int) -> None:
-    """Fewer tokens are left than the row has places: ids that are not among them, impossible as they are."""
-    left = tokens[:wanted]
-    first = int(np.count_nonzero(left >= 0))
-    taken = set(left[:first].tolist())
-    unused = (token for token in range(len(tokens) + first) if token not in taken)
-    tokens[first:] = [next(unused) for _ in range(first, len(tokens))]
-    logprobs[first:] = -np.inf
-
-
-def _lists(ids: np.ndarray, values: np.ndarray, ranks: np.ndarray) -> Any:
+    Of a row vLLM reads as many as its request asked for. Where fewer tokens are left, ids that are not among
+    them follow, impossible as they are.
+    """
     from vllm.v1.outputs import LogprobsLists
 
-    return LogprobsLists(ids, values, ranks)
+    tokens, logprobs, ranks = map(np.asarray, answer.ranked(width, rows, count, fills=True))
+    return LogprobsLists(tokens.reshape(count, width), logprobs.reshape(count, width), ranks.view(np.int32))

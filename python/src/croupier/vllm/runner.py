@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+import functools
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -41,6 +42,8 @@ class CroupierModelRunner(GPUModelRunner):
     """A runner that was made by vLLM and is given this class; without a writer it samples as vLLM does."""
 
     croupier_writer: Writer | None = None
+    croupier_scheduled: Iterable[str] = ()
+    """The requests of the batch as the engine core has them: of its execute_model."""
     croupier_order: Order | None = None
     croupier_timeout = 0.0
     croupier_verify_every = 0
@@ -127,28 +130,28 @@ class CroupierModelRunner(GPUModelRunner):
         if order is None:
             return super().sample(hidden_states, input_batch, grammar_output)
         requests = input_batch.num_reqs
-        rejected = torch.zeros(requests, dtype=torch.int32, device=self.device)
+        zeros, ones, no_tokens = (numbers[:requests] for numbers in self.croupier_numbers)
         if order.step is None:
-            none = torch.zeros(requests, 1, dtype=torch.int64, device=self.device)
-            return _output(none, torch.zeros_like(rejected), rejected)
-        if order.req_ids == input_batch.req_ids:
+            return _output(no_tokens, zeros, zeros)
+        names = order.names(self.croupier_scheduled)
+        if names == input_batch.req_ids:
             logits = self._written(order, self._logits_of(hidden_states, input_batch, None))
-            counts = torch.ones_like(rejected)
+            counts = ones
             with self._where_tokens_come(logits):
-                sampled = self._awaited(order).view(-1, 1)
+                sampled = self._awaited(order, requests)
         else:
-            rows = self._rows_of(order, input_batch)
+            rows = self._rows_of(names, input_batch)
             logits = self._written(order, self._logits_of(hidden_states, input_batch, rows))
-            counts = torch.zeros_like(rejected)
+            counts = torch.zeros_like(zeros)
             counts[rows] = 1
             with self._where_tokens_come(logits, rows):
-                sampled = torch.zeros(requests, 1, dtype=torch.int64, device=self.device)
-                sampled[rows, 0] = self._awaited(order)
+                sampled = torch.zeros_like(no_tokens)
+                sampled[rows] = self._awaited(order, len(names))
         if self.croupier_verify_every and order.step % self.croupier_verify_every == 0:
             self._keep_rows(logits)
         if self.pp_handler is not None:
             self.croupier_under_way = sampled
-        return _output(sampled, counts, rejected)
+        return _output(sampled, counts, zeros)
 
     def postprocess_sampled(
         self, idx_mapping: torch.Tensor, sampled_tokens: torch.Tensor, *args: Any, **kwargs: Any
@@ -160,10 +163,16 @@ class CroupierModelRunner(GPUModelRunner):
             sampled_tokens = torch.zeros_like(sampled_tokens)
         super().postprocess_sampled(idx_mapping, sampled_tokens, *args, **kwargs)
 
-    def _rows_of(self, order: Order, input_batch: Any) -> torch.Tensor:
+    @functools.cached_property
+    def croupier_numbers(self) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Zeros, ones and tokens that are 0, for a batch of any size: constants, which vLLM only reads."""
+        zeros = torch.zeros(self.max_num_reqs, dtype=torch.int32, device=self.device)
+        return zeros, torch.ones_like(zeros), torch.zeros_like(zeros, dtype=torch.int64).view(-1, 1)
+
+    def _rows_of(self, names: list[str], input_batch: Any) -> torch.Tensor:
         places = {name: row for row, name in enumerate(input_batch.req_ids)}
         # From pinned memory: another copy would wait for the stream, and so for the tokens before these.
-        rows = torch.tensor([places[name] for name in order.req_ids])
+        rows = torch.tensor([places[name] for name in names])
         return rows.pin_memory().to(self.device, non_blocking=True) if self.device.type == "cuda" else rows
 
     def _logits_of(
@@ -231,15 +240,15 @@ class CroupierModelRunner(GPUModelRunner):
         # vLLM's copy of the tokens for the engine core waits for the model's stream alone.
         self.output_copy_stream.wait_stream(side)
 
-    def _awaited(self, order: Order) -> torch.Tensor:
-        """The step's tokens, once the current stream has waited for them."""
-        tokens = torch.empty(len(order.req_ids), dtype=torch.int32, device=self.device)
+    def _awaited(self, order: Order, count: int) -> torch.Tensor:
+        """The step's tokens as vLLM has them, (count, 1), once the current stream has waited for them."""
+        tokens = torch.empty(count, dtype=torch.int32, device=self.device)
         # Neither this thread nor the GPU hangs on a daemon that is dead: the stream waits so long, no longer.
         self.croupier_writer.enqueue_awaited_tokens_pointer(
             order.step, tokens.data_ptr(), self.croupier_timeout, self._stream()
         )
         # A column without a decision is -1 here: the engine core knows why, and the GPU indexes with tokens.
-        return tokens.clamp_(min=0).to(torch.int64)
+        return torch.maximum(tokens.view(-1, 1), self.croupier_numbers[2][:count])
 
     def _stream(self) -> int:
         return torch.cuda.current_stream(self.device).cuda_stream

@@ -28,7 +28,10 @@ class Sequence:
     prefill_len: int
     """So many tokens the workers must have seen before the next one is drawn: those it was admitted with."""
     due: int
-    """So many tokens vLLM counts when the next one is drawn: the prompt, and what is drawn or in flight."""
+    """So many tokens vLLM counts when the next one is drawn: the prompt, and what is drawn or in flight.
+    Out of date while the plane keeps columns that have the sequence: see Columns.expected."""
+    width: int = 0
+    """Of its row of log-probs: the drawn token and the best; 0: it wants none."""
     counted_at: int = 0
     """The last step at its admission: columns up to this one are no part of `due` any more."""
     live: bool = True
@@ -77,8 +80,6 @@ class Sequences:
         """Each has a token more in flight."""
         self.in_flight.append(sequences)
         self._most_in_flight = max(self._most_in_flight, len(self.in_flight))
-        for sequence in sequences:
-            sequence.due += 1
 
     def void(self, name: str, sequence: Sequence, step: int) -> None:
         """That step brings it no token."""
@@ -142,7 +143,8 @@ class Sequences:
         # No such token can be drawn, and so none needs a ban.
         request.stop_ids = self._inside(request.stop_ids)
         count = len(prompt)
-        return Sequence(0, new.sampling_params, request, self._inside(prompt), count, count, count)
+        width = 0 if request.wanted_logprobs is None else 1 + request.wanted_logprobs
+        return Sequence(0, new.sampling_params, request, self._inside(prompt), count, count, count, width)
 
     def _inside(self, ids: Any) -> list[int]:
         """Without ids beyond the vocabulary, which some models have for the parts of an image: no penalty can

@@ -40,7 +40,9 @@ class Verifier:
         if copied is None:
             return
         rows = as_float32(copied)
-        for column, (sequence, decision) in enumerate(zip(batch.sequences, answer.decisions, strict=True)):
+        for column, (sequence, decision) in enumerate(
+            zip(batch.columns.sequences, answer.decisions, strict=True)
+        ):
             params = sequence.request.params
             # Mirostat and adaptive-p depend on all earlier rows of the sequence, and those are gone.
             if decision.error or params.get("mirostat") or params.get("adaptive_target", -1.0) >= 0:
@@ -65,7 +67,7 @@ class Verifier:
     def _tell(self, batch: Any, column: int, decision: Any, again: Any) -> None:
         found = {
             "step": batch.order.step,
-            "request": batch.order.req_ids[column],
+            "request": batch.columns.names[column],
             "position": decision.position,
             "daemon": decision.token,
             "here": again.token,

@@ -37,6 +37,10 @@ class CroupierWorker(Worker):
             )
         runner.croupier_attach(segment_path, timeout, verify_every, gathers)
 
+    def execute_model(self, scheduler_output: Any) -> Any:
+        self.model_runner.croupier_scheduled = scheduler_output.num_scheduled_tokens
+        return super().execute_model(scheduler_output)
+
     def sample_tokens(self, grammar_output: Any) -> Any:
         if isinstance(grammar_output, Order):
             self.model_runner.croupier_order = grammar_output
