@@ -8,12 +8,12 @@
 #include <string>
 #include <vector>
 
-#include "agreement.h"
 #include "row_fixture.h"
 #include "sampler/canonical_order.h"
 #include "sampler/code_range.h"
 #include "sampler/decide.h"
 #include "sampler/reference/decide.h"
+#include "testing/agreement.h"
 #include "testing/deciding.h"
 
 namespace croupier::sampler::test {
