@@ -46,12 +46,16 @@ void WeighValues(EqualClass* HWY_RESTRICT classes, std::size_t count, const Weig
     }
 }
 
+// Room for what a mask leaves of two blocks.
+struct LeftOfBlocks {
+    HWY_ALIGN float values[2][kBlock];
+};
+
 // Shows each block that reaches the range to `visit`, what the mask hides of it being -inf. The block before
 // it can still be read then.
 template <class Visit>
-HWY_INLINE void EachBlock(const RowRange& range, Visit visit) {
+HWY_INLINE void EachBlock(const RowRange& range, LeftOfBlocks& left, Visit visit) {
     constexpr std::size_t kBytes = kBlock * sizeof(float);
-    HWY_ALIGN float left[2][kBlock];
     std::size_t masked = 0;
     for (const BlockRun& run : range.row.runs) {
         WalkRun(run, kBytes, [&](std::uint32_t i, const std::byte* block) HWY_ATTR {
@@ -59,7 +63,7 @@ HWY_INLINE void EachBlock(const RowRange& range, Visit visit) {
             if (!(range.block_max[number] >= range.least)) return;
             const std::uint64_t allowed = allowed_in_block(range.mask, number);
             if (allowed == ~std::uint64_t{0}) return visit(reinterpret_cast<const float*>(block));
-            float* const own = left[masked++ % 2];
+            float* const own = left.values[masked++ % 2];
             std::memcpy(own, block, kBytes);
             HideMasked(allowed, own);
             visit(own);
@@ -79,9 +83,10 @@ void AddCodeMasses(const RowRange& range, const Weigher& weigher, Mass* HWY_REST
     const auto rounder = hn::Set(du, kMassRounderBits);
     HWY_ALIGN Mass masses[2][kBlock] = {};
     HWY_ALIGN float nothing[kBlock] = {};
+    LeftOfBlocks left;
     const float* before = nothing;
     std::size_t blocks = 0;
-    EachBlock(range, [&](const float* values) HWY_ATTR {
+    EachBlock(range, left, [&](const float* values) HWY_ATTR {
         Mass* const own = masses[blocks % 2];
         const Mass* const last = masses[++blocks % 2];
         for (std::size_t i = 0; i < kBlock; i += hn::Lanes(du)) {
@@ -100,7 +105,8 @@ HWY_INLINE void EachInRange(const RowRange& range, Visit visit) {
     const hn::Rebind<float, MassLanes> narrow;
     const auto least = hn::Set(d, static_cast<double>(range.least));
     const auto most = hn::Set(d, static_cast<double>(range.most));
-    EachBlock(range, [&](const float* values) HWY_ATTR {
+    LeftOfBlocks left;
+    EachBlock(range, left, [&](const float* values) HWY_ATTR {
         for (std::size_t i = 0; i < kBlock; i += hn::Lanes(d)) {
             const auto value = hn::PromoteTo(d, hn::LoadU(narrow, values + i));
             visit(value, hn::And(hn::Ge(value, least), hn::Le(value, most)));
