@@ -9,6 +9,11 @@ from typing import Any
 from .sequences import Sequence
 
 
+def _starts_with(whole: list[Any], prefix: list[Any]) -> bool:
+    # A slice changes the reference count of each of its objects, most of which are in no cache.
+    return (whole if len(whole) == len(prefix) else whole[: len(prefix)]) == prefix
+
+
 @dataclass(eq=False)
 class Columns:
     """A step's columns, in order. Steps in flight refer to them: only `expected` changes."""
@@ -29,9 +34,9 @@ class Columns:
         cached, count = scheduled.scheduled_cached_reqs, len(self.names)
         if (
             count == 0
-            or cached.num_computed_tokens[:count] != self.expected
-            or cached.req_ids[:count] != self.names
-            or names[:count] != self.names
+            or not _starts_with(cached.num_computed_tokens, self.expected)
+            or not _starts_with(cached.req_ids, self.names)
+            or not _starts_with(names, self.names)
         ):
             return False
         others = sum(scheduled.num_scheduled_tokens[name] for name in names[count:])
