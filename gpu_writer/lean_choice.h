@@ -131,11 +131,11 @@ constexpr LeanShares shares_of_blocks(const LeanWant& want, const BlockSpan& spa
         constexpr std::uint32_t kMostOpened = 512;
         constexpr std::uint32_t kSome = 32;
         const std::uint32_t most = std::clamp(span.blocks / 8, copy_of(kSome), copy_of(kMostOpened));
-        const std::uint32_t opened = std::min(want.by_race, most);
+        const std::uint32_t opened = std::min<std::uint32_t>(want.by_race, most);
         return {LeanShare::about(by_maximum, left - by_maximum), LeanShare::about(opened, opened)};
     }
     const bool races = want.temperature > 0.0F;
-    const std::uint32_t by_race = races ? std::min(want.by_race, left - by_maximum) : 0U;
+    const std::uint32_t by_race = races ? std::min<std::uint32_t>(want.by_race, left - by_maximum) : 0U;
     const std::uint32_t spare = left - by_maximum - by_race;
     const LeanShare first = LeanShare::about(by_maximum, spare);
     return {first, LeanShare::about(by_race, spare - (first.most - first.wanted))};

@@ -28,16 +28,20 @@ struct StepMasks {
 // The ids that a step's columns name. Each list begins with the bytes of its proto::NamedValues.
 struct StepNames {
     static constexpr std::uint32_t kHeadWords = 4;
+    static constexpr std::uint32_t kLineWords = 16;
     static constexpr std::uint32_t kNoId = 0xFFFFFFFF;
 
     const std::uint32_t* lists = nullptr;
 
-    // A list's, in whole stores of any data type's codes.
+    // A list's, in whole cache lines, and so in whole stores of any data type's codes.
     static constexpr std::uint32_t words_of(std::uint32_t count) {
         constexpr std::uint32_t kTogether = 8;
-        return kHeadWords + (count + kTogether - 1) / kTogether * kTogether;
+        const std::uint32_t words = kHeadWords + (count + kTogether - 1) / kTogether * kTogether;
+        return (words + kLineWords - 1) / kLineWords * kLineWords;
     }
-    constexpr const std::uint32_t* of(const LeanWant& want) const { return lists + want.names_at; }
+    constexpr const std::uint32_t* of(const LeanWant& want) const {
+        return lists + std::size_t{want.names_line} * kLineWords;
+    }
 };
 
 }  // namespace croupier::gpu_writer

@@ -44,7 +44,7 @@ LeanWant NamedIds::want_of(std::uint32_t column, const request::Plan& plan,
     }
     if (!at) return request::want_of(plan, params, {blocks, std::nullopt});
     LeanWant want = request::want_of(plan, params, {blocks, static_cast<std::uint16_t>(count)});
-    want.names_at = *at;
+    want.names_line = static_cast<std::uint16_t>(*at / StepNames::kLineWords);
     return want;
 }
 

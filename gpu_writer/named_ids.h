@@ -29,7 +29,8 @@ class NamedIds {
     // For the lists of a step: few columns may have long ones.
     static std::size_t room_for(const proto::Geometry& geometry) {
         constexpr std::size_t kOfColumn = 1024;
-        constexpr std::size_t kMost = std::size_t{1} << 20U;
+        // LeanWant::names_line says where each begins.
+        constexpr std::size_t kMost = std::size_t{StepNames::kLineWords} << 16U;
         return std::min(kOfColumn * geometry.max_batch, kMost);
     }
 

@@ -36,19 +36,21 @@ struct LeanWant {
     double scale = 1.0;        // above 0
     float temperature = 0.0F;  // 0: greedy, nothing races
     Wants flags;
-    // Blocks with the largest maxima, or entries; and blocks with the best bounds of the race: sent, or
-    // opened.
+    // Blocks with the largest maxima, or entries: sent, or opened. Of these, none that is further than
+    // `reach` below the largest.
     std::uint32_t by_maximum = 0;
-    std::uint32_t by_race = 0;
-    // Of these by maximum, none that is further than this below the largest.
     float reach = std::numeric_limits<float>::infinity();
+    // Blocks with the best bounds of the race, likewise.
+    std::uint16_t by_race = 0;
     // Not 0: one more than the number of the step's mask that says which entries count.
     std::uint16_t mask_row = 0;
-    // How many ids the request names, whose values are sent, and where their list begins among the step's.
+    // How many ids the request names, whose values are sent, and the cache line at which their list begins
+    // among the step's.
     std::uint16_t named = 0;
-    std::uint32_t names_at = 0;
+    std::uint16_t names_line = 0;
 };
-static_assert(sizeof(LeanWant) == 56);
+// Replays copy sixteen bytes at a time, and a launch has room for hundreds among its arguments.
+static_assert(sizeof(LeanWant) == 48);
 
 // In how many blocks' room the values of so many ids stand at most.
 constexpr std::uint32_t blocks_for_named(std::uint32_t named) {

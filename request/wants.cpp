@@ -13,7 +13,7 @@ namespace {
 constexpr std::uint32_t kGreedy = 4;
 // A step waits for each column that asks for blocks: at temperatures up to 1, up to fourteen real rows in a
 // hundred did with 32 of these, and one at most with 64.
-constexpr std::uint32_t kOfRace = 72;
+constexpr std::uint16_t kOfRace = 72;
 // A nucleus is asked of a race's winner, so that what stands before it must be read. Most of that is among
 // the race's best too: with more of these and fewer of those, more columns asked.
 constexpr std::uint32_t kOfNucleus = 32;
@@ -27,7 +27,7 @@ constexpr std::uint32_t kOfMirostat = 110;
 constexpr std::uint32_t kOfMirostatEstimates = 100;
 // Blocks that are opened for the race's best tokens, in three rounds of a CUDA block. Of flat rows they tell
 // some three.
-constexpr std::uint32_t kOpened = 84;
+constexpr std::uint16_t kOpened = 84;
 // To find racers takes a GPU some 15 us, once for all columns that fit on it, and saves a sampler 5 us of
 // each (measured on an H200): a dozen samplers gain by it from this many columns on.
 constexpr std::ptrdiff_t kRacersFrom = 48;
@@ -190,12 +190,16 @@ bool weighs_row(const Plan& plan, const SamplingParams& params) {
     return by_mirostat || plan.lists_nucleus() || plan.asked == Step::top_p || plan.asked == Step::xtc;
 }
 
+void limit_race(LeanWant& want, std::uint32_t most) {
+    want.by_race = static_cast<std::uint16_t>(std::min<std::uint32_t>(want.by_race, most));
+}
+
 // The winner of a race among all tokens stands anywhere: of a small room the race has its part too. Lists of
 // log-probs are sure to need the largest.
 void share_room(LeanWant& want, std::uint32_t room) {
     const std::uint32_t part = want.flags.has(Want::sum_at_one) ? room / 8 : room / 4;
-    want.by_maximum = std::min(want.by_maximum, room - std::min(want.by_race, part));
-    want.by_race = std::min(want.by_race, room - want.by_maximum);
+    want.by_maximum = std::min(want.by_maximum, room - std::min<std::uint32_t>(want.by_race, part));
+    limit_race(want, room - want.by_maximum);
 }
 
 void want_racers(LeanWant& want) {
@@ -273,7 +277,7 @@ LeanWant want_of(const Plan& plan, const SamplingParams& params, const BlockRoom
     constexpr float kRounding = 0.01F;
     if (want.temperature > 0.0F && !ranks) want.reach = reach_of(plan, params) + kRounding;
     if (lists) {
-        want.by_race = std::min(want.by_race, left - left / 4);
+        limit_race(want, left - left / 4);
     } else if (!want.flags.has(Want::racers)) {
         share_room(want, left);
     }

@@ -104,7 +104,7 @@ LeanSteps::LeanSteps(const Case& of, const ColdRows& rows)
         if (of.drawn) want.flags.add(gpu_writer::Want::draw);
         if (of.racers) want.flags.add(gpu_writer::Want::racers);
         want.by_maximum = of.by_maximum;
-        want.by_race = of.by_race;
+        want.by_race = static_cast<std::uint16_t>(of.by_race);
         if (column >= of.spreads) continue;
         want.flags.add(gpu_writer::Want::spread);
         spreads_.push_back({column, want.mask_row, want.scale});

@@ -55,7 +55,7 @@ class EmulatedReplay final : public LeanSide {
         record.opening = 10 + ticket;
         record.slot = static_cast<std::uint32_t>(ticket % 2);
         record.masks = {of.masks.data(), of.mask_words()};
-        record.names = of.names_at(of.names.data());
+        record.names = {of.names.data()};
         record.order = proto::LeanOrder(of.columns());
         return record;
     }

@@ -115,7 +115,7 @@ gpu_writer::LeanWant random_want(Random& random) {
     want.temperature = kTemperatures[random() % std::size(kTemperatures)];
     want.scale = want.temperature > 0 ? 1.0 / static_cast<double>(want.temperature) : 1.0;
     want.by_maximum = kCounts[random() % std::size(kCounts)];
-    want.by_race = kCounts[random() % std::size(kCounts)];
+    want.by_race = static_cast<std::uint16_t>(kCounts[random() % std::size(kCounts)]);
     constexpr float kReaches[] = {0.0F, 0.5F, 6.0F, 1e6F};
     if (random() % 2 == 0) want.reach = kReaches[random() % std::size(kReaches)];
     want.flags = request::Wants::of(below(random, 4));
@@ -174,9 +174,10 @@ void add_names(LeanCase& of, Random& random) {
         if (random() % 2 == 0) continue;
         const std::uint32_t count = below(random, random() % 4 == 0 ? kMany : kFew);
         want.named = static_cast<std::uint16_t>(count);
-        want.names_at = static_cast<std::uint32_t>(of.names.size());
+        want.names_line = static_cast<std::uint16_t>(of.names.size() / StepNames::kLineWords);
+        const std::size_t at = of.names.size();
         of.names.resize(of.names.size() + StepNames::words_of(count), StepNames::kNoId);
-        std::uint32_t* const list = of.names.data() + want.names_at;
+        std::uint32_t* const list = of.names.data() + at;
         for (std::uint32_t i = 0; i < count; ++i)
             list[StepNames::kHeadWords + i] = below(random, of.geometry.vocab + 5);
         list[0] = count;
@@ -232,7 +233,8 @@ LeanCase usual_case(std::uint32_t vocab, std::uint32_t columns, std::uint32_t le
         want.flags = request::Want::sum_at_one | request::Want::sum_at_scale;
         want.flags.add(random() % 2 == 0 ? request::Want::block_weights : request::Want::spread);
         if (random() % 2 == 0) want.flags.add(request::Want::racers);
-        want.by_maximum = want.by_race = lean_blocks / 2;
+        want.by_maximum = lean_blocks / 2;
+        want.by_race = static_cast<std::uint16_t>(lean_blocks / 2);
     }
     made.rows.stride = vocab;
     made.rows.bytes.resize(std::size_t{vocab} * columns * 2);
@@ -261,7 +263,7 @@ LeanCase drawn_case(std::uint32_t vocab, Random& random) {
     for (std::uint32_t row = 0; row < kRows; ++row) {
         constexpr request::Wants kRacers = request::Want::racers | request::Want::sum_at_scale;
         made.wants[row].flags = random() % 2 == 0 ? request::Wants(request::Want::draw) : kRacers;
-        made.wants[row].by_race = 1 + below(random, 300);
+        made.wants[row].by_race = static_cast<std::uint16_t>(1 + below(random, 300));
         made.wants[row].temperature = kTemperatures[random() % std::size(kTemperatures)];
         fill_row(static_cast<Row>(row), dtype, made.rows.bytes.data() + row * row_bytes, vocab, random);
     }

@@ -31,9 +31,13 @@ void check_racers(const LaidColumn& found, const NaiveColumn& naive, const gpu_w
                       [&](const proto::Racer& each) { return each.score > naive.told_above; }));
     REQUIRE(racers.count <= proto::kMostRacers);
     // Where all within reach is listed, none are told of.
-    const bool reaches = naive.lists && want.reach < std::numeric_limits<float>::infinity() &&
-                         found.list.above < naive.entries[0].logit - want.reach;
-    if (reaches) {
+    const auto reaches = [&] {
+        const float least = naive.entries[0].logit - want.reach;
+        // A bar of -0 lies below 0.
+        const bool is_below_zero = least == 0 && found.list.above == 0 && std::signbit(found.list.above);
+        return found.list.above < least || is_below_zero;
+    };
+    if (naive.lists && want.reach < std::numeric_limits<float>::infinity() && reaches()) {
         CHECK(racers.count == 0);
         CHECK_FALSE(found.head.flags.has(proto::Sent::draw_beside));
         return;
@@ -145,7 +149,7 @@ void check_column(const LeanCase& of, const Laid& laid, std::uint32_t column) {
     check_racers(found, naive, of.wants[column]);
     check_list(of, found, naive, of.wants[column]);
     CHECK(found.named == naive.named);
-    if (naive.names) CHECK(found.names.word == of.names[of.wants[column].names_at + 1]);
+    if (naive.names) CHECK(found.names.word == of.names[of.wants[column].names_line * 16U + 1]);
     CHECK(found.head.scale == naive.head.scale);
     INFO("token " << found.head.draw.token << " for " << naive.head.draw.token);
     if (found.racers.count == 0) CHECK(is_same(found.head.draw, naive.head.draw));

@@ -155,7 +155,7 @@ std::vector<std::vector<std::uint32_t>> may_be_sent(const LeanCase& of, std::uin
     room -= std::min(room, static_cast<std::uint32_t>(always.size()) + for_names);
     const std::uint32_t by_maximum = naive_lists_entries(want) ? 0 : std::min(room, want.by_maximum);
     const bool sends_racers = want.temperature > 0 && !naive_sends_racers(want);
-    const std::uint32_t by_race = sends_racers ? std::min(room - by_maximum, want.by_race) : 0;
+    const std::uint32_t by_race = sends_racers ? std::min<std::uint32_t>(room - by_maximum, want.by_race) : 0;
     const Wanted first(by_maximum, room - by_maximum - by_race);
     const Wanted second(by_race, room - first.most - by_race);
     const std::vector<float> bounds = want.temperature == 0 ? maxima : race_bounds(shard, want, maxima);
@@ -215,7 +215,7 @@ void race_naively(const LeanCase& of, const gpu_writer::LeanWant& want,
         naive.before.push_back(before);
     }
     const auto some = std::clamp(static_cast<std::uint32_t>(maxima.size()) / 8, 32U, 512U);
-    const Wanted opened(std::min(want.by_race, some), 512);
+    const Wanted opened(std::min<std::uint32_t>(want.by_race, some), 512);
     const std::vector<float> bounds = race_bounds(shard, want, maxima);
     const std::vector<std::uint32_t> best = best_first(bounds, maxima, -kInfinity);
     const std::size_t fewest = counts_of(opened, best, bounds).front();
@@ -288,7 +288,7 @@ std::vector<std::uint32_t> named_codes(const LeanCase& of, const gpu_writer::Lea
     const proto::RankShard& shard = of.geometry.shards[of.rank];
     std::vector<std::uint32_t> named;
     for (std::uint32_t i = 0; i < want.named; ++i) {
-        const std::uint32_t id = of.names[want.names_at + 4 + i];
+        const std::uint32_t id = of.names[want.names_line * 16U + 4 + i];
         const bool is_own = id >= shard.first_id && id < shard.first_id + of.geometry.real_ids(of.rank);
         named.push_back(is_own ? codes[id - shard.first_block() * 64] : minus_infinity_of(of.geometry.dtype));
     }

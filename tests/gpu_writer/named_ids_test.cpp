@@ -64,8 +64,8 @@ TEST_CASE("the ids that columns name stand one list behind the other, in their r
     const auto other = named.allow(2, 1, second);
     CHECK(named.ids_of(one) == first);
     CHECK(named.ids_of(other) == second);
-    CHECK(one.names_at % 4 == 0);
-    CHECK(other.names_at % 4 == 0);
+    CHECK(one.names_line == 0);
+    CHECK(other.names_line == 1);
     named.begin();
     CHECK(named.ids_of(named.lift({{4, 1.0F}, {9, -2.0F}})) == std::vector<std::int32_t>{4, 9});
 }
@@ -74,10 +74,10 @@ TEST_CASE("a list of the same admission is copied again only where another one s
     Named named;
     const std::vector<std::int32_t> ids{5, 3};
     named.begin();
-    const auto at = named.allow(0, 1, ids).names_at + StepNames::kHeadWords;
+    const auto at = named.allow(0, 1, ids).names_line * StepNames::kLineWords + StepNames::kHeadWords;
     named.begin();
     named.room()[at] = 77;
-    CHECK(named.allow(0, 1, ids).names_at + StepNames::kHeadWords == at);
+    CHECK(named.allow(0, 1, ids).names_line * StepNames::kLineWords + StepNames::kHeadWords == at);
     CHECK(named.room()[at] == 77);
     // Another admission's.
     named.begin();

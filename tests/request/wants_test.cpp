@@ -266,7 +266,7 @@ TEST_CASE("few columns of a step have blocks by the race in place of its best to
             wants[i].flags = Want::sum_at_one;
             if (i < racing) wants[i].flags.add(Want::racers);
             wants[i].by_maximum = 32;
-            wants[i].by_race = i < racing ? 112 : 5;
+            wants[i].by_race = static_cast<std::uint16_t>(i < racing ? 112 : 5);
         }
         request::spare_few_racers(wants, 96);
         std::size_t racers = 0;
