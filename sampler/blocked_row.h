@@ -94,6 +94,7 @@ struct BlockedRow {
         return value_of_code(dtype, code);
     }
     float value_at(std::uint32_t id) const {
+        if (lean != nullptr && lean->is_named(id)) return lean->named_logits[id];
         if (lean != nullptr && lean->has_values && !lean->is_there(id / kBlock)) {
             if (const auto sent = lean->logit_sent(id)) return *sent;
         }

@@ -233,7 +233,7 @@ DecisionError Decider::from_candidates() {
     }
     if (is_greedy(params_)) {
         take_first_maximum(candidates);
-    } else if (is_plain()) {
+    } else if (is_plain() || is_cut_by_top_k()) {
         draw_untruncated(candidates);
     } else {
         draw_survivor(Survivors(workspace_, candidates));

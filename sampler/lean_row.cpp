@@ -302,7 +302,6 @@ void LeanBlocks::forget_told() {
 std::optional<float> LeanBlocks::logit_sent(std::uint32_t token) const {
     for (const Slice& slice : slices) {
         if (token - slice.first_id >= slice.entries) continue;
-        if (is_named(token)) return named_logits[token];
         if (slice.lean->racers) {
             for (const proto::Racer& each : slice.lean->racers->all()) {
                 if (each.token == token) return each.logit;

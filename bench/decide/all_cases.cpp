@@ -83,6 +83,9 @@ void add_others(std::vector<BenchCase>& cases) {
     cases.back().biased = true;
     cases.push_back(changed("listed", "only 40 ids allowed", [](auto&) {}));
     cases.back().listed = 40;
+    cases.push_back(changed("listed1k", "only 1,000 ids allowed, unsorted", [](auto&) {}));
+    cases.back().listed = 1000;
+    cases.push_back(changed("topk500", "top-k 500", [](auto& it) { it.top_k = 500; }));
     cases.push_back(changed("listed50k", "only 50,000 ids allowed, unsorted", [](auto&) {}));
     cases.back().listed = 50000;
     cases.push_back(changed("listed50k+topp", "the same, top-p 0.95", [](auto& it) { it.top_p = 0.95; }));

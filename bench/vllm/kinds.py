@@ -83,7 +83,7 @@ def long_kinds() -> dict[str, dict[str, Any]]:
         },
         "min_p": {"temperature": 1.2, "min_p": 0.05},
         "repetition": {"temperature": 0.0, "repetition_penalty": 1.1},
-        "min_tokens": {"temperature": 0.7, "top_p": 0.9, "min_tokens": 50, "stop_token_ids": [5, 6, 7, 8, 9]},
+        "min_tokens": {"temperature": 0.7, "top_p": 0.9, "min_tokens": 40, "stop_token_ids": [5, 6, 7, 8, 9]},
     }
 
 
