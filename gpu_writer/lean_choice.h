@@ -218,10 +218,11 @@ class RankSearch {
     bool ended_ = false;
 };
 
-// Whether all entries within reach of the largest one are above the bar of a list: whoever looks no further
-// needs no race.
-constexpr bool lists_reach(const LeanWant& want, std::uint32_t top, std::uint32_t bar) {
-    return want.reach < std::numeric_limits<float>::infinity() && bar < least_rank(top, want.reach);
+// Whether a list of so many entries has all that are within reach of the largest one, and a search does not
+// give up for their number: then it needs no race.
+constexpr bool lists_reach(const LeanWant& want, std::uint32_t top, std::uint32_t bar, std::uint32_t count) {
+    return want.reach < std::numeric_limits<float>::infinity() && bar < least_rank(top, want.reach) &&
+           count <= copy_of(request::kMostSearched);
 }
 
 // Among entries, of which more than have room are above `bar`.

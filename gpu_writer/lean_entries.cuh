@@ -12,7 +12,7 @@ namespace croupier::gpu_writer {
 
 struct EntryRoom {
     // Those that are found first cross the link together.
-    static constexpr std::uint32_t kStaged = 768;
+    static constexpr std::uint32_t kStaged = 256;
 
     alignas(16) proto::BestEntry staged[kStaged];
     std::uint32_t count;
@@ -111,11 +111,11 @@ struct Listing {
 
 // Of rows that can be drawn, whose blocks were chosen by their maxima: the list at `to`, which has room for
 // so many entries. Spoils the room for blocks that were found. Not part of the kernel's own code, to which it
-// would leave too few registers; and so all it needs is passed. Returns the bar.
+// would leave too few registers; and so all it needs is passed. Returns lists_reach().
 template <proto::Dtype D>
-__device__ __noinline__ std::uint32_t list_entries(LeanRows rows, std::uint32_t column, LeanWant want,
-                                                   ColumnMask mask, proto::BestEntries* to,
-                                                   std::uint32_t most, ChoiceRoom* choice, EntryRoom* room) {
+__device__ __noinline__ bool list_entries(LeanRows rows, std::uint32_t column, LeanWant want, ColumnMask mask,
+                                          proto::BestEntries* to, std::uint32_t most, ChoiceRoom* choice,
+                                          EntryRoom* room) {
     const SliceRows in_order = rows_in_order(rows);
     const RowReader<D> reader(in_order);
     const BlockRanks ranks(launch_memory(), rows.blocks, kWays);
@@ -135,7 +135,7 @@ __device__ __noinline__ std::uint32_t list_entries(LeanRows rows, std::uint32_t 
     for (std::uint32_t i = threadIdx.x; i * kTogether < staged; i += kLeanThreads)
         reinterpret_cast<uint4*>(entries)[i] = reinterpret_cast<const uint4*>(room->staged)[i];
     if (threadIdx.x == 0) *to = {value_of_rank(bar), room->count};
-    return bar;
+    return lists_reach(want, choice->tops[0], bar, room->count);
 }
 
 }  // namespace croupier::gpu_writer

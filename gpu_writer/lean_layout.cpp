@@ -106,7 +106,7 @@ std::optional<EntryList> best_entries_of(const LeanShape& shape, const LeanWant&
             list.entries.push_back({shape.first_block * proto::kBlockIds + entry, row.value(entry)});
     }
     list.head = {value_of_rank(bar), static_cast<std::uint32_t>(list.entries.size())};
-    list.reaches = lists_reach(want, top, bar);
+    list.reaches = lists_reach(want, top, bar, list.head.count);
     return list;
 }
 

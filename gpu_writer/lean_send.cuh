@@ -136,9 +136,8 @@ __device__ inline RowSums sum_row(const LeanScales& scales, const ChunkSums* of_
 }
 
 // The code that finds racers takes registers and shared memory, and that for masks and for named ids as
-// well: steps without have a kernel that lacks it, and are up to two microseconds shorter. With the names'
-// code in it, steps of 256 columns with all controls, which named none, took 5 to 15 hundredths longer. The
-// one for steps that select, by a mask or by names, has all.
+// well: steps without have a kernel that lacks it, and are up to two microseconds shorter. The one for
+// steps that select, by a mask or by names, has all.
 template <bool kFindsRacers>
 struct OptionalRacerRoom {};
 template <>
@@ -240,12 +239,12 @@ __device__ void send_and_draw(const RowReader<D>& reader, const LeanRows& rows, 
     bool needs_race = can_be && plan.racers;
     if (can_be && plan.lists) {
         if (threadIdx.x == 0) sending.listed = true;
-        const std::uint32_t bar = list_entries<D>(
+        const bool reaches = list_entries<D>(
             rows, column, want, mask,
             reinterpret_cast<proto::BestEntries*>(target.part + target.layout.best_entries(column, before)),
             static_cast<std::uint32_t>(target.layout.room_for_entries(before, plan.taken)), &sending.room,
             &sending.listing);
-        needs_race = needs_race && !lists_reach(want, sending.room.tops[0], bar);
+        needs_race = needs_race && !reaches;
     }
     if constexpr (kFindsRacers) {
         if (!needs_race) return;

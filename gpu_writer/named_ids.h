@@ -15,8 +15,8 @@
 
 namespace croupier::gpu_writer {
 
-// What a request names: the ids that it allows alone, or those with a bias. Whose it is: the lists of one
-// admission stay the same; 0: of none.
+// What a request names: the ids that it allows alone, or those with a bias. The lists of one admission of a
+// sequence do not change; an admission of 0 means that they belong to no sequence.
 struct NamedLists {
     std::uint32_t sequence = 0;
     std::uint32_t admission = 0;

@@ -45,7 +45,7 @@ enum class Sent : std::uint32_t {
     // all the same.
     under_mask = 1U << 6U,
     // No entry of the rank that counts is above -inf: it has no token in the race, and no block was sent but
-    // those that ranks share and those that the request names.
+    // those that ranks share.
     nothing = 1U << 7U,
     // Behind the blocks that were sent, the column's best entries are listed: see BestEntries.
     best_entries = 1U << 8U,
@@ -87,7 +87,7 @@ struct alignas(16) NamedValues {
 };
 static_assert(sizeof(NamedValues) == 16);
 
-// Tells lists from one another: a guard, not against an enemy.
+// A hash by which a different list is noticed; it does not protect against a malicious writer.
 template <typename IdAt>
 constexpr std::uint32_t word_of_ids(std::uint32_t count, IdAt id_at) {
     constexpr std::uint32_t kFactor = 0x9E3779B1U;

@@ -9,6 +9,9 @@
 
 namespace croupier::request {
 
+// A search for the best tokens that may give up does so when it has more candidates.
+constexpr std::uint32_t kMostSearched = 512;
+
 enum class Want : std::uint32_t {
     sum_at_one = 1U << 0U,
     sum_at_scale = 1U << 1U,

@@ -102,7 +102,7 @@ bool finds_mirostat(const Plan& plan, const SamplingParams& params) {
     return !takes_adjustment(params) || (plan.key.position <= kLongestHistory && !raises);
 }
 
-// How many entries have room for sure: they stand beside named blocks, and somewhat more come than were
+// How many entries have room for sure: they stand beside named ids, and somewhat more come than were
 // wanted.
 std::uint32_t entries_in(std::uint32_t room) {
     constexpr std::uint32_t kOfBlock = 8;
@@ -194,6 +194,10 @@ void limit_race(LeanWant& want, std::uint32_t most) {
     want.by_race = static_cast<std::uint16_t>(std::min<std::uint32_t>(want.by_race, most));
 }
 
+void leave_room_for_list(LeanWant& want, std::uint32_t room) {
+    limit_race(want, room / 2);
+}
+
 // The winner of a race among all tokens stands anywhere: of a small room the race has its part too. Lists of
 // log-probs are sure to need the largest.
 void share_room(LeanWant& want, std::uint32_t room) {
@@ -276,11 +280,7 @@ LeanWant want_of(const Plan& plan, const SamplingParams& params, const BlockRoom
     // A search looks a little further down than the value that just passes.
     constexpr float kRounding = 0.01F;
     if (want.temperature > 0.0F && !ranks) want.reach = reach_of(plan, params) + kRounding;
-    if (lists) {
-        limit_race(want, left - left / 4);
-    } else if (!want.flags.has(Want::racers)) {
-        share_room(want, left);
-    }
+    if (!want.flags.has(Want::racers)) lists ? leave_room_for_list(want, left) : share_room(want, left);
     return want;
 }
 
@@ -291,7 +291,11 @@ void spare_few_racers(std::span<LeanWant> wants, std::uint32_t room) {
         if (!has_racers(want)) continue;
         want.flags.remove(Want::racers);
         want.by_race = kOfRace;
-        if (!want.flags.has(Want::best_entries)) share_room(want, room);
+        if (want.flags.has(Want::best_entries)) {
+            leave_room_for_list(want, room);
+        } else {
+            share_room(want, room);
+        }
     }
 }
 

@@ -8,6 +8,7 @@
 #include <limits>
 #include <utility>
 
+#include "request/lean_want.h"
 #include "sampler/canonical_order.h"
 #include "sampler/changed_tokens.h"
 #include "sampler/float_bounds.h"
@@ -22,8 +23,6 @@ constexpr double kNothing = -std::numeric_limits<double>::infinity();
 constexpr float kNoFloor = -std::numeric_limits<float>::infinity();
 constexpr float kNoCeiling = std::numeric_limits<float>::infinity();
 constexpr std::size_t kGroups = 512;
-// Beyond it another path costs less than the list and its sort.
-constexpr std::uint32_t kMostListed = 512;
 // To begin a search with, where not many tokens are looked for.
 constexpr std::uint32_t kFewBlocks = 4;
 
@@ -237,7 +236,7 @@ Gathered CandidateSearch::prune(const Pruning& pruning) {
         ++rounds;
         gather(range, pruning.adjustments, gathered);
         range.least = std::max(pruning.least, keep_needed(pruning, gathered.count));
-        gathered.gave_up = pruning.gives_up && gathered.count > kMostListed;
+        gathered.gave_up = pruning.gives_up && gathered.count > request::kMostSearched;
         const bool is_lowest = gathered.gave_up || range.floor == kNoFloor;
         if (row_.lacks_blocks()) {
             if (!is_lowest && range.least == kNothing) {

@@ -83,6 +83,8 @@ DecisionError Decider::take(DecisionPath path) {
     if (path == DecisionPath::classes || (path == DecisionPath::whole_row && pruning_.none()))
         row_.ask_for_absent();
     if (row_.lacks_blocks()) return DecisionError::none;
+    if (path == DecisionPath::classes && row_.lean != nullptr)
+        row_.lean->bring_together(workspace_.gathered, kBlock * proto::element_bytes(row_.dtype));
     switch (path) {
         case DecisionPath::head:
             return applied_ == proto::Step::top_p ? from_nucleus() : from_candidates();

@@ -120,9 +120,10 @@ class Decider {
     }
     // The one filter is a top-k, which the search applies: the race among what it left needs no order of it.
     bool is_cut_by_top_k() const {
-        return pruning_.top_k > 0 && pruning_.min_p <= 0.0 && applied_ == proto::Step::end &&
-               request::only_filter(params_) == proto::Step::top_k && !request::replaces_draw(params_) &&
-               !perturbs_logits(params_) && params_.dynatemp_range <= 0.0 && plan_.adjusts_first;
+        return plan_.path == DecisionPath::head && pruning_.top_k > 0 && pruning_.min_p <= 0.0 &&
+               applied_ == proto::Step::end && request::only_filter(params_) == proto::Step::top_k &&
+               !request::replaces_draw(params_) && !perturbs_logits(params_) &&
+               params_.dynatemp_range <= 0.0 && plan_.adjusts_first;
     }
     proto::DecisionError drawn(const std::optional<Candidate>& winner) {
         if (!winner) return proto::DecisionError::no_token_left;

@@ -84,7 +84,7 @@ void Decider::draw_untruncated(std::uint32_t candidates) {
         drawn_ =
             proposed ? *proposed : race_.winner_among(temperature, workspace_.candidates.first(candidates));
     }
-    if (wants_distribution()) note_listed(candidates, scale());
+    if (wants_distribution()) note_listed(candidates, 1.0 / temperature);
 }
 
 void Decider::draw_survivor(Survivors survivors) {

@@ -72,6 +72,10 @@ struct LeanBlocks {
     // False: not at that scale.
     bool know_weights(double scale);
 
+    void forget_named() {
+        if (has_named) std::fill(named.begin(), named.end(), 0);
+        has_named = false;
+    }
     bool is_named(std::uint32_t token) const {
         return has_named && (named[token / 64] >> (token % 64) & 1U) != 0;
     }
@@ -86,6 +90,10 @@ struct LeanBlocks {
     void each_listed(float floor, std::size_t room, Visit visit) const;
     // All of them, if what stands before some was summed at this scale, of all the row.
     std::span<const proto::Racer> racers_at(double scale) const;
+
+    // Copies all blocks that are there, so that they lie close together: in a slice each lies on a page of
+    // its own, and whoever reads a row more than once waits for that each time.
+    void bring_together(std::span<std::byte> room, std::size_t block_bytes);
 
     // Forgets all that is known of the row but the blocks that are there: every other one may be asked for.
     void forget_told();

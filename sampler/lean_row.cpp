@@ -84,8 +84,7 @@ class LeanLayer {
         lean_.listed_above = kNothingBelow;
         lean_.has_values = false;
         for (const Slice& each : view_.slices) note_single_tokens(*each.lean);
-        if (lean_.has_named) std::fill(lean_.named.begin(), lean_.named.end(), 0);
-        lean_.has_named = false;
+        lean_.forget_named();
     }
 
     // A rank that holds nothing has nothing to list.
@@ -289,12 +288,27 @@ bool LeanBlocks::know_weights(double scale) {
     return true;
 }
 
+void LeanBlocks::bring_together(std::span<std::byte> room, std::size_t block_bytes) {
+    constexpr std::size_t kAhead = 16;
+    constexpr std::size_t kLine = 64;
+    const std::size_t blocks = block_max.size();
+    for (std::size_t b = 0; b < blocks; ++b) {
+        const auto next = static_cast<std::uint32_t>(std::min(b + kAhead, blocks - 1));
+        for (std::size_t line = 0; line < block_bytes; line += kLine) __builtin_prefetch(ahead(next) + line);
+        if (!is_there(static_cast<std::uint32_t>(b))) continue;
+        std::byte* const to = room.data() + b * block_bytes;
+        std::copy_n(at[b], block_bytes, to);
+        at[b] = to;
+    }
+}
+
 void LeanBlocks::forget_told() {
     std::fill(block_max.begin(), block_max.end(), 0.0F);
     masked = masked_in_part = false;
     spread.reset();
     weighed_at = 0.0;
-    has_values = has_named = false;
+    has_values = false;
+    forget_named();
     listed_above = std::numeric_limits<float>::infinity();
     slices = {};
 }
@@ -307,8 +321,11 @@ std::optional<float> LeanBlocks::logit_sent(std::uint32_t token) const {
                 if (each.token == token) return each.logit;
             }
         }
+        // No entry of its block is listed.
+        if (!(block_max[token / kBlock] > slice.lean->best_above)) continue;
         for (const proto::BestEntry& each : slice.lean->best_entries) {
-            if (each.token == token && each.logit <= std::numeric_limits<float>::max()) return each.logit;
+            const float logit = each.logit;
+            if (each.token == token && logit <= std::numeric_limits<float>::max()) return logit;
         }
     }
     return std::nullopt;
@@ -352,13 +369,14 @@ LeanColumn lean_column_of(const proto::LeanHead& head, const std::byte* part, co
         const std::byte* values = part + layout.named_values(column, head.sent);
         const auto told = *reinterpret_cast<const proto::NamedValues*>(values);
         const std::size_t end = before + layout.bytes_of_named(told.count);
-        if (end > layout.elements_stride) return lean;  // nobody's
+        // More than have room: it is not the writer's.
+        if (end > layout.elements_stride) return lean;
         lean.named_values = values + sizeof(told);
         lean.named = told.count;
         lean.named_word = told.word;
         before = end;
     }
-    if (head.flags.has(proto::Sent::best_entries)) {
+    if (head.flags.has(proto::Sent::best_entries) && layout.room_for_entries(before, 0) > 0) {
         const std::byte* list = part + layout.best_entries(column, before);
         const auto told = *reinterpret_cast<const proto::BestEntries*>(list);
         const std::size_t room = layout.room_for_entries(before, 0);

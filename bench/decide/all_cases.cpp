@@ -85,6 +85,11 @@ void add_others(std::vector<BenchCase>& cases) {
     cases.back().listed = 40;
     cases.push_back(changed("listed1k", "only 1,000 ids allowed, unsorted", [](auto&) {}));
     cases.back().listed = 1000;
+    cases.push_back(changed("dynatemp+minp", "dynamic temperature, range 0.5, then min-p 0.02", [](auto& it) {
+        it.temperature = 1.0;
+        it.dynatemp_range = 0.5;
+        it.min_p = 0.02;
+    }));
     cases.push_back(changed("topk500", "top-k 500", [](auto& it) { it.top_k = 500; }));
     cases.push_back(changed("listed50k", "only 50,000 ids allowed, unsorted", [](auto&) {}));
     cases.back().listed = 50000;

@@ -107,7 +107,7 @@ void LeanRows::prefetch(const shm::Segment& segment, const CheckedStep& step, st
               std::min(sent * layout.block_bytes, kLikeliest / layouts_.size()));
         // How many there are is not near yet.
         if (head.flags.has(proto::Sent::best_entries))
-            fetch(part + layout.best_entries(column, sent), kListed / layouts_.size());
+            fetch(part + layout.best_entries(column, sent * layout.block_bytes), kListed / layouts_.size());
     }
 }
 

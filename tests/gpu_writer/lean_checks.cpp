@@ -35,7 +35,7 @@ void check_racers(const LaidColumn& found, const NaiveColumn& naive, const gpu_w
         const float least = naive.entries[0].logit - want.reach;
         // A bar of -0 lies below 0.
         const bool is_below_zero = least == 0 && found.list.above == 0 && std::signbit(found.list.above);
-        return found.list.above < least || is_below_zero;
+        return (found.list.above < least || is_below_zero) && found.list.count <= 512;
     };
     if (naive.lists && want.reach < std::numeric_limits<float>::infinity() && reaches()) {
         CHECK(racers.count == 0);

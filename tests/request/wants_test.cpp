@@ -214,8 +214,8 @@ TEST_CASE("how many blocks go by their largest entry and how many by the race") 
     const auto lists = [](auto& params) {
         params.flags = 0, params.logprobs = 80, params.repetition_penalty = 0.9;
     };
-    CHECK(shares(96, lists) == Shares{256, 72});
-    CHECK(shares(32, lists) == Shares{256, 24});
+    CHECK(shares(96, lists) == Shares{256, 48});
+    CHECK(shares(32, lists) == Shares{256, 16});
 }
 
 TEST_CASE("what looks at the best entries one by one has a list of them") {
