@@ -285,7 +285,7 @@ void lay_blocks(const LeanShape& shape, std::uint32_t column, const void* row,
                 std::span<const std::uint64_t> bitmap, void* slice) {
     const SliceShape& of = shape.slice;
     const MeasuredRow measured(shape, row, 0);
-    const std::size_t bytes = proto::kBlockIds * proto::element_bytes(of.dtype);
+    const std::size_t bytes = std::size_t{proto::kBlockIds} * proto::element_bytes(of.dtype);
     for (std::size_t block = 0; block < of.blocks; ++block) {
         if ((bitmap[block / 64] >> (block % 64) & 1U) == 0) continue;
         std::memcpy(static_cast<std::byte*>(slice) + (block * of.columns + column) * bytes,

@@ -84,7 +84,8 @@ DecisionError Decider::take(DecisionPath path) {
         row_.ask_for_absent();
     if (row_.lacks_blocks()) return DecisionError::none;
     if (path == DecisionPath::classes && row_.lean != nullptr)
-        row_.lean->bring_together(workspace_.gathered, kBlock * proto::element_bytes(row_.dtype));
+        row_.lean->bring_together(workspace_.gathered,
+                                  std::size_t{kBlock} * proto::element_bytes(row_.dtype));
     switch (path) {
         case DecisionPath::head:
             return applied_ == proto::Step::top_p ? from_nucleus() : from_candidates();

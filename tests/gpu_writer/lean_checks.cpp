@@ -4,6 +4,7 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <limits>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -83,8 +84,9 @@ void check_list(const LeanCase& of, const LaidColumn& found, const NaiveColumn& 
         proto::lean_layout_of(of.geometry, of.rank).room_for_entries(found.before_list, naive.taken);
     REQUIRE(found.list.count <= room);
     REQUIRE(found.entries.size() == found.list.count);
-    const auto in_order = [](std::vector<proto::BestEntry> entries) {
+    const auto in_order = [](std::span<const proto::BestEntry> entries) {
         std::vector<std::pair<std::uint32_t, float>> sorted;
+        sorted.reserve(entries.size());
         for (const proto::BestEntry& each : entries) sorted.emplace_back(each.token, each.logit);
         std::sort(sorted.begin(), sorted.end());
         return sorted;
@@ -92,7 +94,7 @@ void check_list(const LeanCase& of, const LaidColumn& found, const NaiveColumn& 
     const std::size_t count = found.list.count;
     const auto end = naive.entries.begin() + static_cast<std::ptrdiff_t>(count);
     REQUIRE(count <= naive.entries.size());
-    CHECK(in_order(found.entries) == in_order({naive.entries.begin(), end}));
+    CHECK(in_order(found.entries) == in_order(std::span(naive.entries).first(count)));
     CHECK((count == 0 || naive.entries[count - 1].logit >= found.list.above));
     if (count == naive.entries.size()) return;
     const float next = end->logit;

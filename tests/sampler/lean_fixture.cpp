@@ -303,7 +303,8 @@ void LeanRow::give_list(Rank& rank, const Slice& slice, const std::vector<float>
     std::stable_sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.logit > b.logit; });
     std::size_t count = std::min<std::size_t>(parts.listed, all.size());
     while (count < all.size() && all[count].logit == all[count - 1].logit) ++count;
-    rank.column.best_above = count < all.size() ? all[count].logit : kNothing;
+    rank.column.best_above = kNothing;
+    if (count < all.size()) rank.column.best_above = all[count].logit;
     all.resize(count);
     constexpr float kInfinity = std::numeric_limits<float>::infinity();
     all.push_back({slice.first_id + slice.entries, 1e30F});
