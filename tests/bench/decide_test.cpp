@@ -32,7 +32,7 @@ TEST_CASE("bench decide: decides all cases with every dtype and number of ranks"
     std::size_t settings = 0;
     for (const BenchCase& each : all_bench_cases()) settings += each.params.temperature == 0.0 ? 9 : 27;
     CHECK(cases.size() == settings);
-    CHECK(cases.at("topp T=1 fp32 ranks=4").at("paths").size() > 0);
+    CHECK_FALSE(cases.at("topp T=1 fp32 ranks=4").at("paths").empty());
 }
 
 TEST_CASE("bench decide: decides lean rows of every dtype") {

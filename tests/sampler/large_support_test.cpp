@@ -41,8 +41,9 @@ void check(const RowFixture& row, const Request& request, const std::string& wha
     Workspace workspace(kVocab);
     const proto::Decision decision = decide_once(row.view(), request, workspace);
     INFO(what);
-    REQUIRE(difference(outcome_of(decision, workspace.answer()), reference::decide(row.view(), request),
-                       Logprobs::within_error) == "");
+    const std::string found = difference(outcome_of(decision, workspace.answer()),
+                                         reference::decide(row.view(), request), Logprobs::within_error);
+    REQUIRE(found.empty());
 }
 
 std::vector<Candidate> candidates_of(std::uint32_t count, std::uint32_t different,
