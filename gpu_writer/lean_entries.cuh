@@ -87,7 +87,7 @@ struct Listing {
         return search.rank();
     }
 
-    // Those above the bar, if they are not more than `most`: else it only counts them.
+    // Stores those above the bar, `most` at the most, and counts all of them.
     __device__ void gather(std::uint32_t bar, std::uint32_t most, proto::BestEntry* to) const {
         open(bar, [&](std::uint32_t first_token, const Unit<D>& unit) {
             std::uint32_t bits = above(unit, bar);

@@ -269,8 +269,8 @@ bool CandidateSearch::few_reach(float floor, std::uint32_t wanted) const {
            count_at_least(workspace_.block_max.first(row_.blocks), floor) <= wanted + wanted / 2;
 }
 
-// What is listed is gathered first, and whole: whoever asks for blocks knows of it then. In a partial row
-// without a list the search begins with the blocks that are there: they are often enough, and if they are
+// The whole list is gathered first, so that a search that asks for blocks has already seen it. In a partial
+// row without a list the search begins with the blocks that are there: they are often enough, and if they are
 // no more than wanted, they tell where to stop. A min-p's floor is known if the largest entry stays where it
 // stood.
 float CandidateSearch::first_floor(const Pruning& pruning, std::uint32_t wanted) const {

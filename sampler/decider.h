@@ -43,7 +43,7 @@ class Decider {
           hash_race_(row_, adjust_, all_adjustments(params), params, request, workspace),
           search_(row_, adjust_, request, workspace),
           chain_(params, request, adjust_, draws_by_race(params, plan), workspace) {
-        if (row_.lean != nullptr) take_named(view, request, *row_.lean);
+        if (row_.lean != nullptr) take_named(view, request, row_);
     }
 
     proto::DecisionError scan();

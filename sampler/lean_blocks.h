@@ -91,8 +91,8 @@ struct LeanBlocks {
     // All of them, if what stands before some was summed at this scale, of all the row.
     std::span<const proto::Racer> racers_at(double scale) const;
 
-    // Copies all blocks that are there, so that they lie close together: in a slice each lies on a page of
-    // its own, and whoever reads a row more than once waits for that each time.
+    // Copies all blocks that are there into one piece of memory. In a slice each block lies on a page of its
+    // own, so that every pass over the row would look up a page for each block.
     void bring_together(std::span<std::byte> room, std::size_t block_bytes);
 
     // Forgets all that is known of the row but the blocks that are there: every other one may be asked for.

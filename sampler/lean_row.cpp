@@ -20,12 +20,6 @@ namespace {
 constexpr double kNothing = -std::numeric_limits<double>::infinity();
 constexpr float kNothingBelow = -std::numeric_limits<float>::infinity();
 
-// The i-th of some elements.
-float value_at(proto::Dtype dtype, const void* elements, std::uint32_t i) {
-    if (dtype == proto::Dtype::fp32) return static_cast<const float*>(elements)[i];
-    return value_of_code(dtype, static_cast<const std::uint16_t*>(elements)[i]);
-}
-
 std::uint32_t block_after(std::uint32_t id) {
     return (id + kBlock - 1) / kBlock;
 }
@@ -395,7 +389,8 @@ LeanColumn lean_column_of(const proto::LeanHead& head, const std::byte* part, co
     return lean;
 }
 
-void take_named(const RowView& view, const Request& request, LeanBlocks& lean) noexcept {
+void take_named(const RowView& view, const Request& request, const BlockedRow& row) noexcept {
+    LeanBlocks& lean = *row.lean;
     const auto is_sent = [](const Slice& each) { return each.lean->named_values != nullptr; };
     if (std::none_of(view.slices.begin(), view.slices.end(), is_sent)) return;
     const bool allows = !request.allowed_ids.empty();
@@ -411,7 +406,7 @@ void take_named(const RowView& view, const Request& request, LeanBlocks& lean) n
             const std::uint32_t token = id_at(i);
             if (token < slice.first_id() || token >= slice.end()) continue;
             lean.named[token / 64] |= std::uint64_t{1} << (token % 64);
-            lean.named_logits[token] = value_at(view.dtype, sent.named_values, i);
+            lean.named_logits[token] = row.value_in(static_cast<const std::byte*>(sent.named_values), i);
             lean.has_named = lean.has_values = true;
         }
     });

@@ -22,9 +22,9 @@ inline bool is_lean(const RowView& view) {
 LeanColumn lean_column_of(const proto::LeanHead& head, const std::byte* part, const proto::LeanLayout& layout,
                           std::uint32_t blocks, std::uint32_t column) noexcept;
 
-// Notes what the writers sent of the ids that the request names, if they read the same list: they do so on
-// their own, perhaps while it was another request's.
-void take_named(const RowView& view, const Request& request, LeanBlocks& lean) noexcept;
+// Notes the logits that the writers sent of the ids that the request names. Writers read the request on their
+// own, perhaps while another one stood there: of a different list nothing is noted. `row` is the lean view's.
+void take_named(const RowView& view, const Request& request, const BlockedRow& row) noexcept;
 
 // lay_in_blocks() for a lean view. The workspace then knows what the row weighs, as far as the writers say.
 BlockedRow lay_lean(const RowView& view, Workspace& workspace) noexcept;

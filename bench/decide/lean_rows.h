@@ -12,11 +12,11 @@ namespace croupier::bench {
 
 class LeanRows {
   public:
-    // Of one rank. `in_memory` are the rows as the writer has them, each by itself; `rows` are what stands in
-    // the slice where it is asked for. Both must outlive it.
+    // Of one rank. `in_memory` has the writer's rows, one after the other; `rows` has the same rows as blocks
+    // that a sampler asks for stand in the slice. Both must outlive this object.
     LeanRows(const measurement::LaidRows& in_memory, const measurement::LaidRows& rows);
 
-    // What is sent of the row, under this mask and with these blocks if the want has some.
+    // What is sent of the row, under this mask and with these named ids if the want has some.
     void lay(std::uint32_t row, const gpu_writer::LeanWant& want, const gpu_writer::StepMasks& masks,
              const gpu_writer::StepNames& names);
     // Before another row's decision: of a whole one all is there, of others nothing beside what was sent.

@@ -31,7 +31,7 @@ void check_racers(const LaidColumn& found, const NaiveColumn& naive, const gpu_w
         std::count_if(naive.racers.begin(), naive.racers.end(),
                       [&](const proto::Racer& each) { return each.score > naive.told_above; }));
     REQUIRE(racers.count <= proto::kMostRacers);
-    // Where all within reach is listed, none are told of.
+    // A list of all entries within reach needs no racers.
     const auto reaches = [&] {
         const float least = naive.entries[0].logit - want.reach;
         // A bar of -0 lies below 0.

@@ -93,8 +93,7 @@ TEST_CASE("a list of the same admission is copied again only where another one s
     CHECK(named.ids_of(named.allow(0, 0, ids)) == ids);
 }
 
-TEST_CASE(
-    "a list that is too long, or has no room beside others, is not named, and its column stands whole") {
+TEST_CASE("a column whose list is too long, or does not fit beside the others, is sent whole") {
     Named named(64);
     named.begin();
     CHECK_FALSE(is_whole(named.allow(0, 1, std::vector<std::int32_t>(50, 1))));
