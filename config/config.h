@@ -55,6 +55,9 @@ struct Sessions {
     std::uint32_t max_vocab = 320000;
     std::uint32_t max_sequences = 8192;
     std::uint32_t max_sequence_tokens = 262144;
+    // More than anyone reads of each token. The sort of 65,536 takes as long as some forty columns.
+    std::uint32_t max_support = 4096;
+    std::uint32_t max_list_tokens = 65536;
     std::uint32_t reattach_grace_ms = 10000;
     std::uint32_t drain_timeout_ms = 10000;
     std::uint32_t step_deadline_ms = 0;  // 0: none

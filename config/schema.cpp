@@ -138,6 +138,15 @@ std::vector<Key> session_keys() {
         key("sessions.max_sequence_tokens", whole_number(2, proto::kMaxLength), reload,
             "Longest sequence, prompt and output together, in tokens.", &Config::sessions,
             &Sessions::max_sequence_tokens),
+        key("sessions.max_support", whole_number(0, proto::kMaxSupport), reload,
+            "Most tokens of its support, the tokens left to draw from, that a request may ask for. It bounds "
+            "the time of one column, as max_vocab does.",
+            &Config::sessions, &Sessions::max_support),
+        key("sessions.max_list_tokens", whole_number(0, proto::kMaxListTokens), reload,
+            "Most words of allowed ids, bad words and DRY breakers of a request together. It bounds the time "
+            "of "
+            "one column, as max_vocab does.",
+            &Config::sessions, &Sessions::max_list_tokens),
         key("sessions.reattach_grace_ms", whole_number(0, 3600000), reload,
             "Milliseconds that a session waits for its engine to restart.", &Config::sessions,
             &Sessions::reattach_grace_ms),

@@ -33,8 +33,10 @@ testing::OwnDaemonOptions daemon_options(const SessionMeasure& how, std::uint32_
     options.instance = "bench-" + std::to_string(::getpid());
     options.sections = fmt::format(
         "samplers: {{count: {}, wait: {}, pin: false}}\n"
-        "sessions: {{max_batch: {}, max_sequences: {}, max_vocab: {}, max_sequence_tokens: {}}}\n",
-        how.samplers, how.cuda ? "spin" : "adaptive", how.columns, 2 * how.columns, vocab, longest + kRoom);
+        "sessions: {{max_batch: {}, max_sequences: {}, max_vocab: {}, max_sequence_tokens: {}, "
+        "max_support: {}}}\n",
+        how.samplers, how.cuda ? "spin" : "adaptive", how.columns, 2 * how.columns, vocab, longest + kRoom,
+        proto::kMaxSupport);
     return options;
 }
 

@@ -62,16 +62,13 @@ shm::Result<bool> check_request(const SessionRequest& request, const config::Ses
     const auto& geometry = request.geometry;
     CROUPIER_TRY(within("max_batch", "sessions.max_batch", geometry.max_batch, quotas.max_batch));
     CROUPIER_TRY(within("vocab", "sessions.max_vocab", geometry.vocab, quotas.max_vocab));
-    if (auto ok =
-            within("max_sequences", "sessions.max_sequences", geometry.max_sequences, quotas.max_sequences);
-        !ok) {
-        return ok;
-    }
-    if (auto ok = within("max_length", "sessions.max_sequence_tokens", geometry.max_length,
-                         quotas.max_sequence_tokens);
-        !ok) {
-        return ok;
-    }
+    CROUPIER_TRY(
+        within("max_sequences", "sessions.max_sequences", geometry.max_sequences, quotas.max_sequences));
+    CROUPIER_TRY(within("max_length", "sessions.max_sequence_tokens", geometry.max_length,
+                        quotas.max_sequence_tokens));
+    CROUPIER_TRY(within("max_support", "sessions.max_support", geometry.max_support, quotas.max_support));
+    CROUPIER_TRY(within("max_list_tokens", "sessions.max_list_tokens", geometry.max_list_tokens,
+                        quotas.max_list_tokens));
     return check_order(request);
 }
 

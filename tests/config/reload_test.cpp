@@ -33,6 +33,8 @@ Config changed_everywhere() {
                        .max_vocab = 9,
                        .max_sequences = 9,
                        .max_sequence_tokens = 9,
+                       .max_support = 9,
+                       .max_list_tokens = 9,
                        .reattach_grace_ms = 9,
                        .drain_timeout_ms = 9,
                        .step_deadline_ms = 9};

@@ -91,6 +91,7 @@ std::string decides(const std::string& endpoint, const std::string& name) {
     });
 }
 
+constexpr const char* kMostSupport = "sessions: {max_support: 65536}";
 constexpr std::uint32_t kDearVocab = 320000;  // sessions.max_vocab, by default
 constexpr std::uint32_t kDearColumns = 8;
 constexpr std::uint32_t kDearSlots = 2;
@@ -101,7 +102,7 @@ client::OpenOptions dear_options(const std::string& endpoint, std::uint32_t voca
     made.name = "dear";
     made.vocab = vocab;
     made.dtype = CROUPIER_FP32;
-    made.max_support = proto::kMaxSupport;
+    made.max_support = config::Sessions().max_support;
     made.max_batch = kDearColumns;
     made.steps_in_flight = kDearSlots;
     made.max_sequences = kDearColumns * kDearSlots;
@@ -109,7 +110,7 @@ client::OpenOptions dear_options(const std::string& endpoint, std::uint32_t voca
     return made;
 }
 
-// As `croupier bench fairness --dearest` has them: all of a row of fp32 is sorted, and nearly all is kept.
+// All of a row of fp32 is sorted, and nearly all is kept.
 client::Sequence dear_sequence(std::uint64_t uid) {
     client::Sequence made;
     made.uid = uid;
@@ -117,7 +118,7 @@ client::Sequence dear_sequence(std::uint64_t uid) {
     made.params.seed = uid;
     made.params.typical_p = 0.999;
     made.params.dynatemp_range = 0.5;
-    made.params.support = proto::kMaxSupport;
+    made.params.support = config::Sessions().max_support;
     return made;
 }
 
@@ -228,7 +229,7 @@ TEST_CASE("a second user's dearest columns, without end, do not keep the first o
 TEST_CASE(
     "a subscriber that does not read holds little of the daemon's memory, however often it subscribes") {
     const bool unsubscribes = GENERATE(false, true);
-    const DaemonProcess daemon;
+    const DaemonProcess daemon(kTwoSamplers, kMostSupport);
     EngineShape shape;
     shape.vocab = proto::kMaxSupport;
     shape.tp = 1;

@@ -91,11 +91,13 @@ TEST_CASE("samplers find a session in a directory of the longest path that a con
 TEST_CASE("every quota refuses what is beyond it, naming its key, and lets its limit pass") {
     const DaemonProcess daemon(kTwoSamplers,
                                "sessions: {max: 2, max_batch: 8, max_vocab: 1000, max_sequences: 16, "
-                               "max_sequence_tokens: 256, max_segment_bytes: 1MiB, max_total_bytes: 3MiB}");
-    const EngineShape most;  // exactly at each of the limits on counts
+                               "max_sequence_tokens: 256, max_support: 8, max_list_tokens: 1024, "
+                               "max_segment_bytes: 1MiB, max_total_bytes: 3MiB}");
+    EngineShape most;  // exactly at each of the limits on counts
+    most.max_support = 8;
     SmallEngine engine(daemon.endpoint(), "engine", most);
     const auto beyond = [&](auto EngineShape::*field) {
-        EngineShape shape;
+        EngineShape shape = most;
         shape.*field += 1;
         return open_failure(daemon, "beyond", shape);
     };
@@ -103,6 +105,16 @@ TEST_CASE("every quota refuses what is beyond it, naming its key, and lets its l
     CHECK_THAT(beyond(&EngineShape::vocab), Contains("sessions.max_vocab"));
     CHECK_THAT(beyond(&EngineShape::max_sequences), Contains("sessions.max_sequences"));
     CHECK_THAT(beyond(&EngineShape::max_length), Contains("sessions.max_sequence_tokens"));
+    CHECK_THAT(beyond(&EngineShape::max_support), Contains("sessions.max_support"));
+    client::OpenOptions lists;
+    const std::string endpoint = daemon.endpoint();
+    lists.endpoint = endpoint.c_str();
+    lists.name = "beyond";
+    lists.vocab = 1000;
+    lists.max_batch = lists.max_sequences = 8;
+    lists.max_length = 256;
+    lists.max_list_tokens = 1025;
+    CHECK_THAT(failure_of([&] { client::Session{lists}; }), Contains("sessions.max_list_tokens"));
     EngineShape large;
     large.steps_in_flight = 64;
     large.tp = 1;

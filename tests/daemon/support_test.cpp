@@ -103,7 +103,7 @@ TEST_CASE("a column that has no token has no support, not that of the step befor
 }
 
 TEST_CASE("a session whose steps would be too large for messages is refused over ZMQ, not in the ring") {
-    const DaemonProcess daemon;
+    const DaemonProcess daemon(kTwoSamplers, "sessions: {max_support: 65536}");
     EngineShape shape = shape_with_room();
     shape.max_support = 65536;
     shape.batch = 65;
