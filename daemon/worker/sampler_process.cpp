@@ -12,6 +12,7 @@
 #include "daemon/logging.h"
 #include "daemon/worker/sampler_end.h"
 #include "daemon/worker/segment_channel.h"
+#include "daemon/worker/session_rounds.h"
 #include "daemon/worker/session_view.h"
 #include "daemon/worker/step_worker.h"
 #include "event_log/event_log.h"
@@ -28,9 +29,6 @@ using event_log::Event;
 
 // Without work expected a sampler wakes this often, to beat its heart.
 constexpr std::chrono::milliseconds kIdleSleep{100};
-// How long a session is decided for while others wait: about one column of all controls. A change of sessions
-// costs a small part of it.
-constexpr std::uint64_t kSliceNs = 20'000;
 // Between two attempts to attach a session for which there was no memory.
 constexpr std::chrono::seconds kAttachAgain{1};
 
@@ -78,13 +76,9 @@ class Sampler {
     void turn() {
         follow_session_table();
         listen();
-        Look all;
-        const std::uint64_t slice = sessions_.size() > 1 ? kSliceNs : StepWorker::kEndless;
-        for (auto& [id, session] : sessions_) {
-            all.add(worker_.look(*session, slice));
-            if (session->segment().mapping().lost()) report_lost(id, *session);
-        }
-        std::size_t found = all.decided + (all.busy ? 1 : 0);
+        const Round round = look();
+        const Look& all = round.look;
+        std::size_t found = all.decided + (all.busy || round.sat_out ? 1 : 0);
         // When nobody else's column is left to wait for it.
         if (all.suspect) found += decide_suspect();
         bound_states();
@@ -98,6 +92,48 @@ class Sampler {
         if (++turns_ % 1024 == 0) entry().heartbeat_ns.store(shm::monotonic_ns(), std::memory_order_relaxed);
     }
 
+    struct Round {
+        Look look;
+        bool sat_out = false;  // some session, which is looked at soon
+    };
+    Round look() {
+        Round round;
+        if (sessions_.size() == 1) {
+            const auto& [id, session] = *sessions_.begin();
+            round.look = worker_.look(*session, StepWorker::kEndless);
+            report_if_lost(id, *session);
+            return round;
+        }
+        for (auto& [id, session] : sessions_) {
+            if (rounds_.sits_out(id)) {
+                round.sat_out = true;
+                continue;
+            }
+            const std::uint64_t begin = shm::monotonic_ns();
+            const Look one = worker_.look(*session, SessionRounds::kSliceNs);
+            const bool worked = one.decided > 0 || one.busy;
+            rounds_.note(id, worked ? shm::monotonic_ns() - begin : 0);
+            report_if_lost(id, *session);
+            round.look.add(one);
+        }
+        const std::uint64_t now = shm::monotonic_ns();
+        rounds_.end(now, round.sat_out ? until_due(now) : SessionRounds::kNever);
+        return round;
+    }
+
+    // As far as steps before tell: when this sampler has columns to decide of a session that did not sit out.
+    std::uint64_t until_due(std::uint64_t now) {
+        std::uint64_t least = SessionRounds::kNever;
+        for (auto& [id, session] : sessions_) {
+            const shm::LogitsForecast& forecast = session->forecast();
+            if (rounds_.sits_out(id)) continue;
+            if (forecast.due(now)) return 0;
+            if (const std::uint64_t until = forecast.until_due(now); until > 0)
+                least = std::min(least, until);
+        }
+        return least;
+    }
+
     // Before the look: a ring after it ends the sleep at once.
     void listen() {
         bells_.assign(1, shm::listen_to(plane_.header().bell));
@@ -106,7 +142,8 @@ class Sampler {
     }
 
     // What this process has of the segment is gone for good, whatever becomes of the file.
-    void report_lost(std::uint64_t id, const SessionView& session) {
+    void report_if_lost(std::uint64_t id, const SessionView& session) {
+        if (!session.segment().mapping().lost()) return;
         for (auto& row : plane_.header().sessions) {
             if (row.session_id.load(std::memory_order_acquire) != id) continue;
             if (row.lost.exchange(id, std::memory_order_release) == id) return;
@@ -203,6 +240,7 @@ class Sampler {
     shm::Plane plane_;
     std::vector<shm::HeardBell> bells_;  // the plane's and each session's
     StepWorker worker_;
+    SessionRounds rounds_;
     shm::WaitStrategy wait_;
     std::uint64_t table_seen_ = ~0ULL;
     std::uint64_t turns_ = 0;

@@ -47,6 +47,7 @@ class SessionView {
                                                   const proto::race::Draw& drawn_by);
     const LeanRows& lean() const { return lean_; }
     EarlyMaxima& early() { return early_; }
+    // Of steps of which this sampler has columns.
     shm::LogitsForecast& forecast() { return forecast_; }
     // The blocks of a sequence's hot set; empty: it has none.
     std::span<const std::uint32_t> hot_blocks(std::uint32_t choice) const;

@@ -94,9 +94,9 @@ Look StepWorker::look(SessionView& session, std::uint64_t slice_ns) {
             continue;
         }
         session.shares().divide(segment, step, first_lane(), lanes());
+        const bool has_own = !session.shares().all_own(step).empty();
         if (!logits_complete(segment, step)) {
             const bool is_next = !result.pending;
-            const bool has_own = !session.shares().all_own(step).empty();
             // Who has none of its columns need not be awake for it.
             if (is_next && has_own) foresee(session.forecast(), result);
             result.own = result.own || has_own;
@@ -110,7 +110,7 @@ Look StepWorker::look(SessionView& session, std::uint64_t slice_ns) {
         }
         const std::uint64_t now = note_logits_ready(segment, step, *entry_);
         const std::uint64_t ready = head.logits_ready_ns.load(std::memory_order_relaxed);
-        if (ready != 0 && ready <= now) session.forecast().note(number, ready);
+        if (has_own && ready != 0 && ready <= now) session.forecast().note(number, ready);
         const Share share = decide_claimable(session, step, nullptr, now);
         result.decided += share.decided;
         result.own = result.own || share.waits;
