@@ -2,6 +2,8 @@
 // in.
 #pragma once
 
+#include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -70,6 +72,17 @@ class SessionView {
 
     // The parts of a lean step whose columns this sampler has gone through, before all of it was there.
     std::uint32_t& parts_decided(const CheckedStep& step) { return parts_decided_.of(step); }
+    // What this sampler took for a column, decided or not: several threads do so at once.
+    void note_time(std::uint64_t ns, bool decided) {
+        decided_.fetch_add(decided ? 1 : 0, std::memory_order_relaxed);
+        busy_ns_.fetch_add(ns, std::memory_order_relaxed);
+    }
+    // For a column, in the mean.
+    std::uint64_t usual_ns() const {
+        return busy_ns_.load(std::memory_order_relaxed) /
+               std::max(decided_.load(std::memory_order_relaxed), std::uint64_t{1});
+    }
+
     // A step whose claims are all taken needs no second look, unless claims are freed again.
     bool exhausted(std::uint64_t step) const;
     void note_exhausted(std::uint64_t step, std::uint32_t reopened_before);
@@ -109,6 +122,8 @@ class SessionView {
     LateRankWatch late_ranks_;
     std::optional<AskedCapture> asked_;
     std::vector<CapturedColumn> captured_;  // [thread]
+    std::atomic<std::uint64_t> decided_{0};
+    std::atomic<std::uint64_t> busy_ns_{0};
     shm::Prefault prefault_;
 };
 

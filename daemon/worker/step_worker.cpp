@@ -272,13 +272,11 @@ StepWorker::Share StepWorker::decide_claimable(SessionView& session, const Check
             waits.load(std::memory_order_relaxed)};
 }
 
-std::uint64_t StepWorker::late_by(const shm::Segment& segment, const CheckedStep& step, std::size_t share,
-                                  std::uint64_t now) const {
-    const std::uint64_t ready =
-        segment.decision_head(step.slot).logits_ready_ns.load(std::memory_order_relaxed);
-    const std::uint64_t decided = std::max(entry_->columns.load(std::memory_order_relaxed), std::uint64_t{1});
-    const std::uint64_t usual = entry_->busy_ns.load(std::memory_order_relaxed) / decided * share;
-    const std::uint64_t due = ready + 2 * usual;
+std::uint64_t StepWorker::late_by(const SessionView& session, const CheckedStep& step, std::size_t share,
+                                  std::uint64_t now) {
+    const auto& head = session.segment().decision_head(step.slot);
+    const std::uint64_t ready = head.logits_ready_ns.load(std::memory_order_relaxed);
+    const std::uint64_t due = ready + 2 * session.usual_ns() * share;
     return now > due ? now - due : 0;
 }
 
@@ -342,7 +340,7 @@ void StepWorker::decide_others(SessionView& session, const CheckedStep& step, st
     const auto first =
         static_cast<std::uint32_t>(std::uint64_t{lane(thread).number} * step.columns / lanes());
     for (const bool dear : {false, true}) {
-        if (late_by(session.segment(), step, own, now) <= (dear ? kVeryLateNs : kLateNs)) {
+        if (late_by(session, step, own, now) <= (dear ? kVeryLateNs : kLateNs)) {
             share.whole = false;
             return;
         }
@@ -390,6 +388,7 @@ StepWorker::OneDecision StepWorker::decide_one(SessionView& session, const Check
     if (decided.deferred) {
         const std::uint64_t end = shm::monotonic_ns();
         entry_->busy_ns.fetch_add(end - begin, std::memory_order_relaxed);
+        session.note_time(end - begin, false);
         journal.write(record_of(session.id(), step, column, decided, memory.answer(), {ready, begin, end}));
         return {end, true};
     }
@@ -407,6 +406,7 @@ StepWorker::OneDecision StepWorker::decide_one(SessionView& session, const Check
     record_stage(*entry_, Stage::decide, end - begin);
     entry_->columns.fetch_add(1, std::memory_order_relaxed);
     entry_->busy_ns.fetch_add(end - begin, std::memory_order_relaxed);
+    session.note_time(end - begin, true);
     journal.write(record_of(session.id(), step, column, decided, memory.answer(), {ready, begin, end}));
     if (!last) return {end};
     if (ready != 0) record_stage(*entry_, Stage::step, end > ready ? end - ready : 0);

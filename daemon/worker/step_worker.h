@@ -87,8 +87,8 @@ class StepWorker {
     void touch_column(const SessionView& session, const CheckedStep& step, std::uint32_t column, Work work);
     // By how many nanoseconds the step's logits are longer complete than samplers usually take, twice over,
     // whose share is of so many columns.
-    std::uint64_t late_by(const shm::Segment& segment, const CheckedStep& step, std::size_t share,
-                          std::uint64_t now) const;
+    static std::uint64_t late_by(const SessionView& session, const CheckedStep& step, std::size_t share,
+                                 std::uint64_t now);
     // Before all logits are there: how many.
     std::size_t decide_sent(SessionView& session, const CheckedStep& step);
     // Of a step whose logits are not all there the columns that are `sent`; null: of one whose logits are.
