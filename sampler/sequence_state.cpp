@@ -45,7 +45,8 @@ void SequenceState::clear() {
     dry_.clear();
 }
 
-bool SequenceState::follow(std::span<const std::int32_t> prompt, std::span<const std::int32_t> output) {
+bool SequenceState::follow(std::span<const std::int32_t> prompt, std::span<const std::int32_t> output,
+                           std::size_t most) {
     const std::size_t total = prompt.size() + output.size();
     if (!begun_ || total > max_length_) return false;
     if (prompt.size() != prompt_length_) {
@@ -54,7 +55,8 @@ bool SequenceState::follow(std::span<const std::int32_t> prompt, std::span<const
     }
     truncate(agreeing(prompt, output));
     doubted_ = false;
-    while (length_ < total) {
+    const std::size_t end = length_ + std::min(most, total - length_);
+    while (length_ < end) {
         const std::int32_t logged = token_at(length_, prompt, output);
         if (logged < 0 || static_cast<std::uint32_t>(logged) >= vocab_) return false;
         append(static_cast<std::uint32_t>(logged));

@@ -27,8 +27,11 @@ class SequenceState {
 
     // Appends what the log has more and rolls back what it has no longer. Every id is read once: the log may
     // change meanwhile. False: an id outside the vocabulary, or a log longer than max_length; the state then
-    // stands at the tokens before it.
-    bool follow(std::span<const std::int32_t> prompt, std::span<const std::int32_t> output);
+    // stands at the tokens before it. `most`: how many tokens to append; length() says whether these were
+    // all.
+    static constexpr std::size_t kAll = ~std::size_t{0};
+    bool follow(std::span<const std::int32_t> prompt, std::span<const std::int32_t> output,
+                std::size_t most = kAll);
     // The log may have been cut back since, further than a few tokens: the next follow() compares all of it.
     void doubt() { doubted_ = true; }
 

@@ -11,6 +11,30 @@ namespace croupier::daemon {
 
 using proto::DecisionError;
 
+namespace {
+
+// Tokens of a history that are followed in one look: with DRY they take about as long as a few columns.
+constexpr std::size_t kFollowedALook = 1024;
+
+bool follow_history(SessionView& session, const CheckedSequence& sequence, const sampler::Request& request,
+                    const proto::ScheduleColumn& asked, Lane lane) {
+    SequenceStates& states = session.states();
+    auto& entry = session.segment().sequence(asked.sequence_slot);
+    const bool is_known = states.knows(lane.thread, asked.sequence_slot, sequence.admission);
+    auto& state =
+        states.of(lane.thread, sequence.which(asked.sequence_slot), sequence.params, request.dry_breakers);
+    const bool valid = state.follow(request.prompt, request.output, kFollowedALook);
+    const bool whole = !valid || state.length() == request.prompt.size() + request.output.size();
+    // Of one that is known by the tokens since its last decision, which that accounts for.
+    const bool derived = !is_known || entry.owner.load(std::memory_order_relaxed) == 0;
+    if (derived || !whole) states.account(lane.thread, asked.sequence_slot);
+    // Not before: another lane that derives it, too, would free its own.
+    if (derived && whole) note_owner(entry, state, lane);
+    return whole;
+}
+
+}  // namespace
+
 void prefetch_column(const shm::Segment& segment, const CheckedStep& step, std::uint32_t column) {
     const proto::ScheduleColumn asked = segment.schedule_columns(step.slot)[column];
     const std::uint32_t sequence = asked.sequence_slot;
@@ -26,26 +50,38 @@ void prefetch_column(const shm::Segment& segment, const CheckedStep& step, std::
     __builtin_prefetch(segment.token_log(sequence));
 }
 
-void prepare_column(SessionView& session, const CheckedStep& step, std::uint32_t column, Lane lane,
+bool has_long_history(SessionView& session, const CheckedStep& step, std::uint32_t column, Lane lane) {
+    const shm::Segment& segment = session.segment();
+    const std::uint32_t slot = segment.schedule_columns(step.slot)[column].load().sequence_slot;
+    if (slot >= segment.geometry().max_sequences) return false;
+    const std::size_t length = segment.sequence(slot).length.load(std::memory_order_relaxed);
+    return length > kFollowedALook &&
+           length - kFollowedALook >
+               session.states().followed(lane.thread, slot, admission_in(segment, slot));
+}
+
+bool follow_history(SessionView& session, const CheckedStep& step, std::uint32_t column, Lane lane) {
+    const shm::Segment& segment = session.segment();
+    const proto::ScheduleColumn asked = segment.schedule_columns(step.slot)[column];
+    SequenceLists& lists = session.lists(lane.thread);
+    CheckedSequence sequence;
+    if (check_sequence(segment, step, asked, sequence, lists) != DecisionError::none) return true;
+    return follow_history(session, sequence, request_of(sequence, asked.position, lists), asked, lane);
+}
+
+bool prepare_column(SessionView& session, const CheckedStep& step, std::uint32_t column, Lane lane,
                     PreparedRaces& races) {
     const shm::Segment& segment = session.segment();
     const proto::ScheduleColumn asked = segment.schedule_columns(step.slot)[column];
     SequenceLists& lists = session.lists(lane.thread);
     CheckedSequence sequence;
-    if (check_sequence(segment, step, asked, sequence, lists) != DecisionError::none) return;
+    if (check_sequence(segment, step, asked, sequence, lists) != DecisionError::none) return true;
     const sampler::Request request = request_of(sequence, asked.position, lists);
+    if (!follow_history(session, sequence, request, asked, lane)) return false;
     const auto& geometry = segment.geometry();
     if (sampler::plan_of(sequence.params, request, {geometry.dtype, geometry.vocab}).awaits_race())
         races.prepare(sampler::race_key(sequence.params, request), geometry.vocab);
-    SequenceStates& states = session.states();
-    const bool is_known = states.knows(lane.thread, asked.sequence_slot, sequence.admission);
-    auto& state =
-        states.of(lane.thread, sequence.which(asked.sequence_slot), sequence.params, request.dry_breakers);
-    // Of one that is known by the tokens since its last decision.
-    (void)state.follow(request.prompt, request.output);
-    if (is_known) return;
-    states.account(lane.thread, asked.sequence_slot);
-    note_owner(segment.sequence(asked.sequence_slot), state, lane);
+    return true;
 }
 
 void rehearse_column(SessionView& session, const CheckedStep& step, std::uint32_t column, Lane lane,

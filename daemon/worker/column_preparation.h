@@ -15,9 +15,14 @@ namespace croupier::daemon {
 // the lines that the scheduler wrote come over from its core.
 void prefetch_column(const shm::Segment& segment, const CheckedStep& step, std::uint32_t column);
 
-// Derives what the decision will ask of the sequence's log, where that is not known, and when the tokens of
-// its race arrive. Of a column that cannot be decided, nothing: its decision will say why.
-void prepare_column(SessionView& session, const CheckedStep& step, std::uint32_t column, Lane lane,
+// Whether what the decision will ask of the sequence's log takes longer to derive than others should wait.
+bool has_long_history(SessionView& session, const CheckedStep& step, std::uint32_t column, Lane lane);
+// Derives a part of that. False: there is more.
+bool follow_history(SessionView& session, const CheckedStep& step, std::uint32_t column, Lane lane);
+
+// As follow_history(); then finds out when the tokens of the column's race arrive. Of a column that cannot be
+// decided, nothing: its decision will say why. False: there is more to do.
+bool prepare_column(SessionView& session, const CheckedStep& step, std::uint32_t column, Lane lane,
                     PreparedRaces& races);
 
 // Makes a column's decision of something like its row, for nothing but the caches: of a lean step, while its

@@ -46,6 +46,11 @@ class SequenceStates {
         return tracked != nullptr && tracked->admission == admission;
     }
 
+    // How many tokens of its log have been followed; 0: none is known.
+    std::size_t followed(std::size_t thread, std::uint32_t slot, std::uint32_t admission) const {
+        return knows(thread, slot, admission) ? tracked_[thread * sequences_ + slot]->state.length() : 0;
+    }
+
     // The number of the sampler's look, of all its sessions: by it states are used sooner or later.
     void note_look(std::uint64_t look) { look_ = look; }
     // Frees some of the states whose sequence has finished, or which another lane has derived since. A few

@@ -114,7 +114,7 @@ Look StepWorker::look(SessionView& session, std::uint64_t slice_ns) {
         const Share share = decide_claimable(session, step, nullptr, now);
         result.decided += share.decided;
         result.own = result.own || share.waits;
-        result.busy = result.busy || (share.waits && answers_come(segment, slot));
+        result.busy = result.busy || share.follows || (share.waits && answers_come(segment, slot));
         const bool suspect = reopened != 0 && shm::StepClaims(segment, number).has_suspect(step.columns);
         result.suspect = result.suspect || suspect;
         if (share.whole && !suspect) {
@@ -185,7 +185,7 @@ void StepWorker::touch_column(const SessionView& session, const CheckedStep& ste
     entry_->prepares.session_id.store(0, std::memory_order_relaxed);
 }
 
-// One column a look: a long log takes milliseconds, and another step may be ready.
+// One column a look, and of a long log a part: another step may be ready.
 bool StepWorker::prepare_next(SessionView& session, const CheckedStep& step) {
     const auto own = session.shares().all_own(step);
     std::uint32_t& prepared = session.prepared(step);
@@ -196,8 +196,9 @@ bool StepWorker::prepare_next(SessionView& session, const CheckedStep& step) {
         for (PreparedRaces& races : races_) races.begin_step();
     }
     const std::size_t thread = session.shares().thread_of(step, place);
-    touch_column(session, step, own[place],
-                 [&] { prepare_column(session, step, own[place], lane(thread), races_[thread]); });
+    touch_column(session, step, own[place], [&] {
+        if (!prepare_column(session, step, own[place], lane(thread), races_[thread])) --prepared;
+    });
     return true;
 }
 
@@ -260,16 +261,18 @@ StepWorker::Share StepWorker::decide_claimable(SessionView& session, const Check
     std::atomic<std::size_t> decided{0};
     std::atomic<bool> whole{true};
     std::atomic<bool> waits{false};
+    std::atomic<bool> follows{false};
     arena_.execute([&] {
         tbb::parallel_for(std::size_t{0}, std::size_t{threads_}, [&](std::size_t thread) {
             const Share share = decide_share(session, step, sent, thread, now);
             decided.fetch_add(share.decided, std::memory_order_relaxed);
             if (!share.whole) whole.store(false, std::memory_order_relaxed);
             if (share.waits) waits.store(true, std::memory_order_relaxed);
+            if (share.follows) follows.store(true, std::memory_order_relaxed);
         });
     });
     return {decided.load(std::memory_order_relaxed), whole.load(std::memory_order_relaxed),
-            waits.load(std::memory_order_relaxed)};
+            waits.load(std::memory_order_relaxed), follows.load(std::memory_order_relaxed)};
 }
 
 std::uint64_t StepWorker::late_by(const SessionView& session, const CheckedStep& step, std::size_t share,
@@ -301,6 +304,13 @@ StepWorker::Share StepWorker::decide_share(SessionView& session, const CheckedSt
             waits = true;
             continue;
         }
+        if (!follow_history_for(session, step, column, thread)) {
+            waits = share.follows = true;
+            now = shm::monotonic_ns();
+            share.whole = now < slice_ends_;
+            if (!share.whole) break;
+            continue;
+        }
         if (!claims.try_claim(column, incarnation_)) continue;
         // The next ones' lines come over while this one is decided.
         if (after < own.size()) {
@@ -329,6 +339,17 @@ StepWorker::Share StepWorker::decide_share(SessionView& session, const CheckedSt
     return share;
 }
 
+// Other sessions would wait for all of a long history if it were followed in the column's decision.
+bool StepWorker::follow_history_for(SessionView& session, const CheckedStep& step, std::uint32_t column,
+                                    std::size_t thread) {
+    // What is touched is noted in one place for all threads of a sampler.
+    if (slice_ends_ == kEndless || threads_ > 1) return true;
+    if (!has_long_history(session, step, column, lane(thread))) return true;
+    bool whole = true;
+    touch_column(session, step, column, [&] { whole = follow_history(session, step, column, lane(thread)); });
+    return whole;
+}
+
 void StepWorker::decide_others(SessionView& session, const CheckedStep& step, std::size_t thread,
                                std::uint64_t now, DrawTally& tally, Share& share) {
     const StepShares& shares = session.shares();
@@ -349,12 +370,18 @@ void StepWorker::decide_others(SessionView& session, const CheckedStep& step, st
             if (shares.lane_of(step, column) == lane(thread).number) continue;
             const std::uint32_t slot = columns[column].load().sequence_slot;
             const bool underived =
-                shares.owned(step, column) &&
-                !session.states().knows(thread, slot, admission_in(session.segment(), slot));
+                has_long_history(session, step, column, lane(thread)) ||
+                (shares.owned(step, column) &&
+                 !session.states().knows(thread, slot, admission_in(session.segment(), slot)));
             if (underived != dear) continue;
             if (!is_due(session.segment(), step, column)) {
                 share.whole = false;
                 continue;
+            }
+            if (!follow_history_for(session, step, column, thread)) {
+                share.whole = false;
+                share.follows = true;
+                return;
             }
             if (!claims.try_claim(column, incarnation_)) continue;
             const OneDecision one = decide_one(session, step, column, thread, now, tally);

@@ -65,8 +65,9 @@ class StepWorker {
   private:
     struct Share {
         std::size_t decided = 0;
-        bool whole = true;   // false: others' columns were left to them, who may yet be late
-        bool waits = false;  // own columns are not due
+        bool whole = true;     // false: others' columns were left to them, who may yet be late
+        bool waits = false;    // own columns are not due
+        bool follows = false;  // there is more of a column's history
     };
 
     std::uint32_t first_lane() const { return index_ * threads_; }
@@ -97,6 +98,9 @@ class StepWorker {
                            std::uint64_t now);
     Share decide_share(SessionView& session, const CheckedStep& step, const SentColumns* sent,
                        std::size_t thread, std::uint64_t now);
+    // Of a column that is not claimed yet. False: there is more, and it waits for the next look.
+    bool follow_history_for(SessionView& session, const CheckedStep& step, std::uint32_t column,
+                            std::size_t thread);
     // Others' columns: those that cost this thread no more than their owner when the step is a little late,
     // then the rest when it is later.
     void decide_others(SessionView& session, const CheckedStep& step, std::size_t thread, std::uint64_t now,

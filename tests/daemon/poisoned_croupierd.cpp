@@ -51,9 +51,9 @@ DecidedColumn real_decide(SessionView&, const CheckedStep&, std::uint32_t, Lane,
                           sampler::Workspace&) asm("__real_" DECIDE_COLUMN);
 DecidedColumn decide(SessionView&, const CheckedStep&, std::uint32_t, Lane, const PreparedRaces&,
                      sampler::Workspace&) asm("__wrap_" DECIDE_COLUMN);
-void real_prepare(SessionView&, const CheckedStep&, std::uint32_t, Lane,
+bool real_prepare(SessionView&, const CheckedStep&, std::uint32_t, Lane,
                   PreparedRaces&) asm("__real_" PREPARE_COLUMN);
-void prepare(SessionView&, const CheckedStep&, std::uint32_t, Lane,
+bool prepare(SessionView&, const CheckedStep&, std::uint32_t, Lane,
              PreparedRaces&) asm("__wrap_" PREPARE_COLUMN);
 void real_rehearse(SessionView&, const CheckedStep&, std::uint32_t, Lane, const PreparedRaces&,
                    sampler::Workspace&) asm("__real_" REHEARSE_COLUMN);
@@ -72,10 +72,10 @@ DecidedColumn decide(SessionView& session, const CheckedStep& step, std::uint32_
     return decided;
 }
 
-void prepare(SessionView& session, const CheckedStep& step, std::uint32_t column, Lane lane,
+bool prepare(SessionView& session, const CheckedStep& step, std::uint32_t column, Lane lane,
              PreparedRaces& races) {
     if (seed_of(session, step, column) == kAbortsInPreparation) std::abort();
-    real_prepare(session, step, column, lane, races);
+    return real_prepare(session, step, column, lane, races);
 }
 
 void rehearse(SessionView& session, const CheckedStep& step, std::uint32_t column, Lane lane,

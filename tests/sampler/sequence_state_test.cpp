@@ -77,7 +77,7 @@ void change(Tokens& history, std::uint32_t vocab, std::mt19937_64& generator) {
 
 }  // namespace
 
-TEST_CASE("counts are those of a recount through appends, rollbacks and new sequences") {
+TEST_CASE("counts are those of a recount through appends, in parts or at once, rollbacks and new sequences") {
     std::mt19937_64 generator(1);
     constexpr std::uint32_t kVocab = 9;
     SequenceState state(kVocab, 80);
@@ -90,8 +90,11 @@ TEST_CASE("counts are those of a recount through appends, rollbacks and new sequ
         for (int step = 0; step < 6; ++step) {
             if (step > 0) change(history, kVocab, generator);
             const std::size_t split = std::min(prompt, history.size());
-            if (!state.follow(Log(history).first(split), Log(history).subspan(split)))
-                FAIL("round " << round);
+            const std::size_t most = below(3, generator) == 0 ? 1 + below(8, generator) : SequenceState::kAll;
+            do {
+                if (!state.follow(Log(history).first(split), Log(history).subspan(split), most))
+                    FAIL("round " << round);
+            } while (most != SequenceState::kAll && state.length() != history.size());
             if (state.length() != history.size()) FAIL("round " << round << " step " << step);
             if (!matches_recount(state, kVocab, history, split, last_n)) {
                 FAIL("round " << round << " step " << step << " window " << last_n);
