@@ -1,4 +1,4 @@
-// `croupier bench fairness`: measures how long a small session waits for a large one.
+// `croupier bench fairness`: measures how long a session waits for a neighbour.
 #pragma once
 
 #include <CLI/CLI.hpp>

@@ -65,8 +65,8 @@ typedef struct croupier_open_options {
      * more for padding after it. NULL: equal shares of padded_vocab. */
     const uint32_t* shard_ids;
     /* How many of the tokens left to draw from one sequence may ask for (croupier_params.support), up to
-     * CROUPIER_MAX_SESSION_SUPPORT. Each column of each step in flight has room for so many: 16 bytes each.
-     */
+     * CROUPIER_MAX_SESSION_SUPPORT and to what the daemon's configuration allows (sessions.max_support). Each
+     * column of each step in flight has room for so many: 16 bytes each. */
     uint32_t max_support;
     /* CROUPIER_TRANSPORT_...: LEAN where the writers are on GPUs, whose rows are then lent unless the writer
      * copies them (croupier/writer.h). A resumed session keeps the transport that it was opened with. */
