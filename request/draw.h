@@ -76,6 +76,11 @@ constexpr bool wants_logprob(const SamplingParams& params) {
     return (params.flags & proto::kNoLogprob) == 0;
 }
 
+// Whether a token's rank counts those of the same logit, itself included.
+constexpr bool counts_ties(const SamplingParams& params) {
+    return (params.flags & proto::kRankCountsTies) != 0;
+}
+
 // How many of the best tokens' log-probs are answered, beside the drawn token's own.
 constexpr std::uint32_t ranked_logprobs(const SamplingParams& params) {
     return wants_logprob(params) ? params.logprobs : 0;

@@ -34,7 +34,6 @@ class Planner {
         plan_.changes_logits = setting_.rules.changes || takes_adjustment(params_);
         plan_.sums_processed = wants_processed(params_) && is_told_by_weight();
         plan_.answers_left = wants_shares() || (wants_processed(params_) && !plan_.sums_processed);
-        plan_.exact = exact_path();
         if (is_counted()) plan_.cut.top_k = 0;
         plan_.path = first_path();
         plan_.draws_plainly = draws_plainly();
@@ -52,15 +51,7 @@ class Planner {
                (!is_truncated(params_) && !replaces_draw(params_) && params_.dynatemp_range <= 0.0);
     }
 
-    // Adaptive-p's distribution is not of the logits.
-    DecisionPath exact_path() const {
-        const bool replaced = has_adaptive_p(params_) && plan_.answers_left;
-        return replaced ? DecisionPath::whole_row : DecisionPath::classes;
-    }
-
-    bool is_counted() const {
-        return plan_.cut.top_k > kMostListed && !setting_.rules.lists && plan_.exact == DecisionPath::classes;
-    }
+    bool is_counted() const { return plan_.cut.top_k > kMostListed && !setting_.rules.lists; }
 
     // By a race for which the one filter that is on can be asked of the winner.
     bool asks_winner(Step filter) const {
@@ -72,14 +63,14 @@ class Planner {
         if (setting_.rules.lists) return DecisionPath::listed;
         if (is_greedy(params_) && wants_processed(params_) && !plan_.sums_processed) {
             plan_.cut.top_k = 0;
-            return plan_.exact;
+            return DecisionPath::classes;
         }
         if (!plan_.cut.none()) return search_head();
         if (plan_.cut.by_top_p() && !asks_winner(Step::top_p)) {
             plan_.applied = Step::top_p;
             return DecisionPath::head;
         }
-        if (plan_.answers_left || !plan_.adjusts_first) return plan_.exact;
+        if (plan_.answers_left || !plan_.adjusts_first) return DecisionPath::classes;
         return draw_from_all();
     }
 
@@ -87,8 +78,7 @@ class Planner {
     DecisionPath search_head() {
         if (!is_tempered_dynamically(params_) && asks_winner(Step::min_p)) plan_.asked = Step::min_p;
         if (plan_.cut.behind_sigma) plan_.applied = Step::top_n_sigma;
-        plan_.gives_up =
-            plan_.cut.top_k == 0 && (plan_.asked == Step::min_p || plan_.exact == DecisionPath::classes);
+        plan_.gives_up = plan_.cut.top_k == 0;
         return DecisionPath::head;
     }
 
@@ -97,8 +87,8 @@ class Planner {
         const bool truncated = is_truncated(params_);
         const bool tempered = is_tempered_dynamically(params_);
         if (has_mirostat(params_) && !truncated && !tempered) return DecisionPath::mirostat;
-        if (replaces_draw(params_)) return plan_.exact;
-        if (tempered && (truncated || params_.rng != proto::Rng::race)) return plan_.exact;
+        if (replaces_draw(params_)) return DecisionPath::classes;
+        if (tempered && (truncated || params_.rng != proto::Rng::race)) return DecisionPath::classes;
         if (tempered) {
             plan_.asked = Step::temperature;
             return DecisionPath::asked;
@@ -106,7 +96,7 @@ class Planner {
         if (!truncated) return proposes(given_) ? DecisionPath::proposals : DecisionPath::race;
         const Step filter = only_filter(params_);
         if (filter == Step::xtc && !xtc_acts(params_, setting_.position)) return DecisionPath::race;
-        if (!can_be_asked(filter)) return plan_.exact;
+        if (!can_be_asked(filter)) return DecisionPath::classes;
         plan_.asked = filter;
         return DecisionPath::asked;
     }
@@ -130,8 +120,8 @@ class Planner {
 }  // namespace
 
 const char* name_of(DecisionPath path) noexcept {
-    constexpr std::array kNames = {"none",  "drawn",    "listed",    "head",    "race",
-                                   "asked", "mirostat", "proposals", "classes", "whole_row"};
+    constexpr std::array kNames = {"none",  "drawn",    "listed",    "head",   "race",
+                                   "asked", "mirostat", "proposals", "classes"};
     static_assert(kNames.size() == static_cast<std::size_t>(DecisionPath::count_));
     return path < DecisionPath::count_ ? kNames[static_cast<std::size_t>(path)] : "unknown";
 }

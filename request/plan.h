@@ -24,7 +24,6 @@ enum class DecisionPath : std::uint8_t {
     mirostat,   // the best tokens, as many as it keeps of all
     proposals,  // rng shvs: by bounds, until a token was accepted
     classes,    // every token was counted by its value
-    whole_row,  // every token was a candidate
     count_
 };
 const char* name_of(DecisionPath path) noexcept;
@@ -40,9 +39,8 @@ struct Setting {
 };
 
 struct Plan {
-    DecisionPath path = DecisionPath::whole_row;
-    // The path that always answers: taken where the first one leaves a question open.
-    DecisionPath exact = DecisionPath::whole_row;
+    // Where it leaves a question open, the classes answer.
+    DecisionPath path = DecisionPath::classes;
     Rules rules;
     proto::race::Key key;      // of the race that draws
     float temperature = 0.0F;  // at which it is run; 0: greedy

@@ -1,6 +1,5 @@
 #include "sampler/chain.h"
 
-#include <algorithm>
 #include <span>
 
 #include "sampler/formulas.h"
@@ -56,38 +55,22 @@ void Chain::adjust_late(Survivors& survivors, Step step) {
     survivors = Survivors(workspace_, tokens);
 }
 
-// Where the entropy is known nearly, so is the temperature: near enough for a race, which rounds it to float,
-// unless a filter's boundary, or the rounding's, is that near.
 void Chain::set_temperature(Survivors& survivors) {
     temperature_ = effective_temperature(params_);
     if (!is_dynamic(params_) || survivors.tokens() < 2) return;
     survivors.weigh(1.0);
-    const Survivors::Measured entropy = survivors.entropy();
-    const std::uint32_t tokens = survivors.tokens();
-    temperature_ = dynamic_temperature(params_, entropy.value, tokens);
-    if (entropy.error == 0.0) return;
-    const auto [low, high] =
-        std::minmax({dynamic_temperature(params_, entropy.value - entropy.error, tokens),
-                     dynamic_temperature(params_, entropy.value + entropy.error, tokens)});
-    const double error = (high - low) / low + 0x1p-48;
-    const auto rounded = [](double temperature) { return static_cast<float>(temperature); };
-    const bool races = rounds_ && rounded(low * (1.0 - error)) == rounded(high * (1.0 + error));
-    if (!races) survivors.leave_open();
-    temperature_error_ = error;
+    temperature_ = dynamic_temperature(params_, survivors.entropy(), survivors.tokens());
 }
 
 void Chain::apply(Survivors& survivors, const Adjustments& done, Step applied) {
     temperature_ = 1.0;
-    temperature_error_ = 0.0;
     for (const Step step : order_of(params_)) {
-        if (survivors.is_open()) return;
         if (step == Step::temperature && takes_step(params_, step)) set_temperature(survivors);
         const bool late = (step == Step::penalties && !done.penalties) || (step == Step::dry && !done.dry);
         if (late && takes_step(params_, step)) adjust_late(survivors, step);
         if (!is_filter(step) || !takes_step(params_, step)) continue;
         if (step == applied) continue;
-        if (step != Step::top_k && step != Step::top_n_sigma)
-            survivors.weigh(1.0 / temperature_, temperature_error_);
+        if (step != Step::top_k && step != Step::top_n_sigma) survivors.weigh(1.0 / temperature_);
         if (step == Step::xtc && !request::xtc_acts(params_, random_position(request_))) continue;
         survivors.filter(step, params_);
     }

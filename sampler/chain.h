@@ -18,10 +18,9 @@ Pruning pruning_of(const proto::SamplingParams& params, const request::Plan& pla
 
 class Chain {
   public:
-    // `rounds`: a float of the temperature is near enough.
-    Chain(const proto::SamplingParams& params, const Request& request, const Adjuster& adjust, bool rounds,
+    Chain(const proto::SamplingParams& params, const Request& request, const Adjuster& adjust,
           Workspace& workspace)
-        : params_(params), request_(request), adjust_(adjust), rounds_(rounds), workspace_(workspace) {}
+        : params_(params), request_(request), adjust_(adjust), workspace_(workspace) {}
 
     // Applies the order's filters to candidates that were searched for with the adjustments `done`, except
     // the filter `applied`, which the search applied already. Whether the survivors are weighed, and at which
@@ -36,10 +35,8 @@ class Chain {
     const proto::SamplingParams& params_;
     const Request& request_;
     const Adjuster& adjust_;
-    bool rounds_;
     Workspace& workspace_;
     double temperature_ = 1.0;
-    double temperature_error_ = 0.0;  // as a share of it
 };
 
 }  // namespace croupier::sampler

@@ -128,16 +128,94 @@ Mass MassOfRange(const RowRange& range, const Weigher& weigher) {
     return sum_of_lanes(sum);
 }
 
-double SumOfExponents(const RowRange& range, const Weigher& weigher) {
+// adaptive_logit(), operation for operation.
+HWY_INLINE Doubles adaptive_logits(Doubles mass, const AdaptiveLogit& logit) {
     const MassLanes d;
-    auto sum = hn::Zero(d);
+    const auto c = [d](double value) HWY_ATTR { return hn::Set(d, value); };
+    const auto probability = hn::Div(mass, c(logit.total));
+    const auto distance = hn::Div(hn::Abs(hn::Sub(probability, c(logit.aim))), c(kAdaptiveWidth));
+    const auto loss =
+        hn::Div(hn::Mul(c(kAdaptiveSharpness), hn::Mul(distance, distance)), hn::Add(c(1.0), distance));
+    return hn::Sub(c(kAdaptivePeak), loss);
+}
+
+HWY_INLINE Doubles masses_of_values(Doubles values, const Weigher& weigher) {
+    const MassLanes d;
+    const auto exponents = hn::Mul(hn::Sub(values, hn::Set(d, weigher.maximum)), hn::Set(d, weigher.scale));
+    return hn::Sub(rounded_weights(exp_nonpositive_vector(d, exponents)), hn::Set(d, kMassRounder));
+}
+
+// The masses of their weights, with the rounder's bits still on them.
+HWY_INLINE MassVector rounded_replaced(Doubles mass, const AdaptiveLogit& logit, double largest) {
+    const MassLanes d;
+    const auto exponent = hn::Sub(adaptive_logits(mass, logit), hn::Set(d, largest));
+    return hn::BitCast(hn::RebindToUnsigned<MassLanes>(),
+                       rounded_weights(exp_nonpositive_vector(d, exponent)));
+}
+
+void ReplaceLogits(Candidate* HWY_RESTRICT candidates, std::size_t count, const AdaptiveLogit& logit) {
+    constexpr std::size_t kTogether = 64;
+    const MassLanes d;
+    HWY_ALIGN double values[kTogether] = {};
+    for (std::size_t first = 0; first < count; first += kTogether) {
+        const std::size_t some = std::min(kTogether, count - first);
+        for (std::size_t i = 0; i < some; ++i) values[i] = candidates[first + i].value;
+        for (std::size_t i = 0; i < some; i += hn::Lanes(d)) {
+            const auto masses = masses_of_values(hn::Load(d, values + i), logit.weigher);
+            hn::Store(adaptive_logits(masses, logit), d, values + i);
+        }
+        for (std::size_t i = 0; i < some; ++i) candidates[first + i].value = values[i];
+    }
+}
+
+Mass ReplacedMassOfRange(const RowRange& range, const AdaptiveLogit& logit, double largest) {
+    const hn::RebindToUnsigned<MassLanes> du;
+    auto sum = hn::Zero(du);
+    EachInRange(range, [&](Doubles value, hn::Mask<MassLanes> within) HWY_ATTR {
+        const auto replaced = rounded_replaced(masses_of_values(value, logit.weigher), logit, largest);
+        const auto mass = hn::Sub(replaced, hn::Set(du, kMassRounderBits));
+        sum = hn::Add(sum, hn::IfThenElseZero(hn::RebindMask(du, within), mass));
+    });
+    return sum_of_lanes(sum);
+}
+
+Mass ReplacedMassOfValues(const EqualClass* HWY_RESTRICT classes, std::size_t count,
+                          const AdaptiveLogit& logit, double largest) {
+    constexpr std::size_t kTogether = 64;
+    const MassLanes d;
+    const hn::RebindToUnsigned<MassLanes> du;
+    HWY_ALIGN double masses[kTogether] = {};
+    HWY_ALIGN Mass replaced[kTogether];
+    Mass sum = 0;
+    for (std::size_t first = 0; first < count; first += kTogether) {
+        const std::size_t some = std::min(kTogether, count - first);
+        for (std::size_t i = 0; i < some; ++i) masses[i] = static_cast<double>(classes[first + i].mass);
+        for (std::size_t i = 0; i < some; i += hn::Lanes(d))
+            hn::Store(rounded_replaced(hn::Load(d, masses + i), logit, largest), du, replaced + i);
+        for (std::size_t i = 0; i < some; ++i)
+            sum += (replaced[i] - kMassRounderBits) * classes[first + i].size;
+    }
+    return sum;
+}
+
+EntropySums EntropySumsOfRange(const RowRange& range, const Weigher& weigher) {
+    const MassLanes d;
+    const hn::RebindToUnsigned<MassLanes> du;
+    const auto rounder = hn::Set(d, kMassRounder);
+    const auto rounder_bits = hn::Set(du, kMassRounderBits);
+    auto total = hn::Zero(du);
+    auto products = hn::Zero(du);
     EachInRange(range, [&](Doubles value, hn::Mask<MassLanes> within) HWY_ATTR {
         const auto exponent = hn::Mul(hn::Sub(value, hn::Set(d, weigher.maximum)), hn::Set(d, weigher.scale));
         const auto rounded = rounded_weights(exp_nonpositive_vector(d, exponent));
-        const auto mass = hn::Sub(rounded, hn::Set(d, kMassRounder));
-        sum = hn::Add(sum, hn::IfThenElseZero(within, hn::Mul(mass, exponent)));
+        const auto mass = hn::Sub(rounded, rounder);
+        const auto product = hn::Add(hn::Mul(mass, hn::Neg(exponent)), rounder);
+        const auto counts = hn::RebindMask(du, within);
+        total = hn::Add(total, hn::IfThenElseZero(counts, hn::Sub(hn::BitCast(du, rounded), rounder_bits)));
+        products =
+            hn::Add(products, hn::IfThenElseZero(counts, hn::Sub(hn::BitCast(du, product), rounder_bits)));
     });
-    return hn::GetLane(hn::SumOfLanes(d, sum));
+    return {sum_of_lanes(total), sum_of_lanes(products)};
 }
 
 DistanceSums SumOfDistances(const RowRange& range, double reference) {
@@ -164,7 +242,10 @@ namespace croupier::sampler {
 HWY_EXPORT(WeighValues);
 HWY_EXPORT(MassOfRange);
 HWY_EXPORT(AddCodeMasses);
-HWY_EXPORT(SumOfExponents);
+HWY_EXPORT(ReplaceLogits);
+HWY_EXPORT(ReplacedMassOfRange);
+HWY_EXPORT(ReplacedMassOfValues);
+HWY_EXPORT(EntropySumsOfRange);
 HWY_EXPORT(SumOfDistances);
 
 void weigh_values(std::span<EqualClass> classes, const Weigher& weigher) noexcept {
@@ -179,8 +260,21 @@ void add_code_masses(const RowRange& range, const Weigher& weigher, std::span<Ma
     HWY_DYNAMIC_DISPATCH(AddCodeMasses)(range, weigher, masses.data());
 }
 
-double sum_of_exponents(const RowRange& range, const Weigher& weigher) noexcept {
-    return HWY_DYNAMIC_DISPATCH(SumOfExponents)(range, weigher);
+void replace_logits(std::span<Candidate> candidates, const AdaptiveLogit& logit) noexcept {
+    HWY_DYNAMIC_DISPATCH(ReplaceLogits)(candidates.data(), candidates.size(), logit);
+}
+
+Mass replaced_mass_of_range(const RowRange& range, const AdaptiveLogit& logit, double largest) noexcept {
+    return HWY_DYNAMIC_DISPATCH(ReplacedMassOfRange)(range, logit, largest);
+}
+
+Mass replaced_mass_of_values(std::span<const EqualClass> classes, const AdaptiveLogit& logit,
+                             double largest) noexcept {
+    return HWY_DYNAMIC_DISPATCH(ReplacedMassOfValues)(classes.data(), classes.size(), logit, largest);
+}
+
+EntropySums entropy_sums_of_range(const RowRange& range, const Weigher& weigher) noexcept {
+    return HWY_DYNAMIC_DISPATCH(EntropySumsOfRange)(range, weigher);
 }
 
 DistanceSums sum_of_distances(const RowRange& range, double reference) noexcept {

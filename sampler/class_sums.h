@@ -1,10 +1,11 @@
-// What the classes of a row weigh, exactly, and sums in double over the tokens of a range of values.
+// What the classes of a row weigh, exactly, and sums over the tokens of a range of values.
 #pragma once
 
 #include <cstdint>
 #include <span>
 
 #include "sampler/blocked_row.h"
+#include "sampler/formulas.h"
 #include "sampler/mass.h"
 #include "sampler/workspace.h"
 
@@ -25,14 +26,23 @@ struct RowRange {
 // The mass of all its tokens together.
 Mass mass_of_range(const RowRange& range, const Weigher& weigher) noexcept;
 
+// Puts the candidates' logits by adaptive-p in place of their own.
+void replace_logits(std::span<Candidate> candidates, const AdaptiveLogit& logit) noexcept;
+
+// The mass where each token has its logit by adaptive-p in place of its own, against this largest one.
+Mass replaced_mass_of_range(const RowRange& range, const AdaptiveLogit& logit, double largest) noexcept;
+// Of classes that are not mixed, which are weighed as `logit` weighs them.
+Mass replaced_mass_of_values(std::span<const EqualClass> classes, const AdaptiveLogit& logit,
+                             double largest) noexcept;
+
 // Adds the mass of each token to that of its code's upper 16 bits. What is outside of the range may be left
 // out, or be weighed as anything.
 void add_code_masses(const RowRange& range, const Weigher& weigher, std::span<Mass> masses) noexcept;
 
-// The sum of the tokens' masses, each times its exponent.
-double sum_of_exponents(const RowRange& range, const Weigher& weigher) noexcept;
+EntropySums entropy_sums_of_range(const RowRange& range, const Weigher& weigher) noexcept;
 
-// How many tokens there are, and the sums of their distances from `reference`, and of these squared.
+// In double, in no particular order: how many tokens there are, and the sums of their distances from
+// `reference`, and of these squared.
 struct DistanceSums {
     double tokens = 0.0;
     double distances = 0.0;

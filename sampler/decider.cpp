@@ -80,8 +80,7 @@ DecisionError Decider::choose() {
 DecisionError Decider::take(DecisionPath path) {
     workspace_.answer_space.path = path;
     if (row_.lacks_blocks()) return DecisionError::none;
-    if (path == DecisionPath::classes || (path == DecisionPath::whole_row && pruning_.none()))
-        row_.ask_for_absent();
+    if (path == DecisionPath::classes) row_.ask_for_absent();
     if (row_.lacks_blocks()) return DecisionError::none;
     if (path == DecisionPath::classes && row_.lean != nullptr)
         row_.lean->bring_together(workspace_.gathered,
@@ -90,7 +89,6 @@ DecisionError Decider::take(DecisionPath path) {
         case DecisionPath::head:
             return applied_ == proto::Step::top_p ? from_nucleus() : from_candidates();
         case DecisionPath::listed:
-        case DecisionPath::whole_row:
             return from_candidates();
         case DecisionPath::race:
             return race_all();
@@ -160,7 +158,7 @@ DecisionError Decider::race_by_entropy() {
 
 DecisionError Decider::answer_exactly() {
     workspace_.answer_space.left_open = workspace_.answer_space.path;
-    return take(plan_.exact);
+    return take(DecisionPath::classes);
 }
 
 // If all proposals were rejected, the race draws from the same distribution with other randoms.
@@ -210,13 +208,6 @@ void Decider::forget_cut() {
 DecisionError Decider::answer_without_cut() {
     forget_cut();
     return answer_exactly();
-}
-
-// What classes leave open is told from a list of all tokens.
-DecisionError Decider::answer_by_candidates() {
-    forget_cut();
-    workspace_.answer_space.left_open = DecisionPath::classes;
-    return take(DecisionPath::whole_row);
 }
 
 DecisionError Decider::from_candidates() {

@@ -12,9 +12,11 @@
 #include "sampler/blocked_row.h"
 #include "sampler/candidates.h"
 #include "sampler/chain.h"
+#include "sampler/formulas.h"
 #include "sampler/hash_race.h"
 #include "sampler/lean_draw.h"
 #include "sampler/lean_row.h"
+#include "sampler/logprobs.h"
 #include "sampler/params.h"
 #include "sampler/plan.h"
 #include "sampler/race.h"
@@ -42,7 +44,7 @@ class Decider {
                 race_as_it_stands(view, plan, request), workspace),
           hash_race_(row_, adjust_, all_adjustments(params), params, request, workspace),
           search_(row_, adjust_, request, workspace),
-          chain_(params, request, adjust_, draws_by_race(params, plan), workspace) {
+          chain_(params, request, adjust_, workspace) {
         if (row_.lean != nullptr) take_named(view, request, row_);
     }
 
@@ -55,10 +57,6 @@ class Decider {
     bool lacks_blocks() const { return row_.lacks_blocks(); }
 
   private:
-    // Which nothing is answered beside that depends on the temperature.
-    static bool draws_by_race(const proto::SamplingParams& params, const request::Plan& plan) {
-        return params.rng == proto::Rng::race && !plan.answers_left && !request::replaces_draw(params);
-    }
     static constexpr float kNoLogprob = std::numeric_limits<float>::quiet_NaN();
 
     RowFault scan_row() const;
@@ -69,7 +67,6 @@ class Decider {
     std::optional<std::uint32_t> keep_from(const WinnerQuestion::Interval& from, std::uint32_t candidates);
     void forget_cut();
     proto::DecisionError answer_without_cut();
-    proto::DecisionError answer_by_candidates();
     proto::DecisionError answer_many();
     proto::DecisionError from_classes();
     proto::DecisionError race_all();
@@ -96,10 +93,15 @@ class Decider {
     std::uint32_t answered_of(std::uint32_t tokens) const;
     void note_listed(std::uint32_t candidates, double scale);
     void note_classes(RowClasses& classes, Survivors survivors, double scale);
+    void note_adaptive(RowClasses& classes, Survivors& survivors);
     std::span<const Candidate> first_left(RowClasses& classes, const Survivors& survivors,
                                           std::uint32_t wanted);
-    void note_distribution(Survivors& survivors, std::span<const Candidate> first);
-    void answer_support(Survivors& survivors, std::span<const Candidate> first);
+    std::uint32_t rank_among(Survivors& survivors) const;
+    void note_distribution(const Distribution& distribution, std::uint32_t rank,
+                           std::span<const Candidate> first);
+    void answer_support(const Distribution& distribution, std::span<const Candidate> first);
+    AdaptiveLogit adaptive_logit_of(Survivors& survivors) const;
+    bool lists_few(const Survivors& survivors) const;
     double scale() const { return pruning_.scale; }
     // Proposals are made from the row as it stands, whatever the mask hides of it.
     bool races_masked() const {

@@ -3,7 +3,9 @@
 #include <array>
 #include <cstddef>
 
+#include "sampler/adaptive_classes.h"
 #include "sampler/canonical_order.h"
+#include "sampler/class_sums.h"
 #include "sampler/decider.h"
 #include "sampler/draw.h"
 #include "sampler/float_bounds.h"
@@ -17,14 +19,6 @@ namespace croupier::sampler {
 using proto::DecisionError;
 
 namespace {
-
-Mass mass_of_nth(const Survivors& survivors, std::size_t n) {
-    for (const EqualClass& each : survivors.classes()) {
-        if (n < each.size) return each.mass;
-        n -= each.size;
-    }
-    return 0;
-}
 
 BoundedValues bounds_of(const Survivors& survivors) {
     return {float_below(survivors.classes().back().least), float_above(survivors.classes().front().value)};
@@ -111,21 +105,23 @@ void Decider::draw_left(Survivors& survivors) {
         note_listed(survivors.tokens(), has_adaptive_p(params_) ? 1.0 : 1.0 / temperature);
 }
 
+AdaptiveLogit Decider::adaptive_logit_of(Survivors& survivors) const {
+    return {survivors.weigher(), static_cast<double>(survivors.total()),
+            adaptive_aim(params_, request_.feedback)};
+}
+
 // Adaptive-p replaces the distribution by one of the distance to the probability that it aims at.
 Candidate Decider::draw_adaptive(Survivors& survivors, std::uint32_t tokens) {
-    const auto total = static_cast<double>(survivors.total());
-    const double aim = adaptive_aim(params_, request_.feedback);
+    const AdaptiveLogit logit = adaptive_logit_of(survivors);
     const auto all = workspace_.candidates.first(tokens);
-    for (Candidate& each : all) {
-        const auto mass = static_cast<double>(survivors.weigher().mass(each.value));
-        each.value = adaptive_logit(mass / total, aim);
-    }
+    const auto own = workspace_.sort_buffer.first(tokens);
+    std::copy(all.begin(), all.end(), own.begin());
+    replace_logits(all, logit);
     const Candidate drawn = race_.winner_among(1.0, all);
-    const auto place = std::find_if(all.begin(), all.end(),
+    const auto place = std::find_if(own.begin(), own.end(),
                                     [&](const Candidate& each) { return each.token == drawn.token; });
-    const auto own =
-        static_cast<double>(mass_of_nth(survivors, static_cast<std::size_t>(place - all.begin())));
-    workspace_.answer_space.feedback = adaptive_feedback(params_, request_.feedback, own / total);
+    workspace_.answer_space.feedback =
+        adaptive_feedback(params_, request_.feedback, logit.probability(place->value));
     return drawn;
 }
 
@@ -136,21 +132,29 @@ DecisionError Decider::from_classes() {
     if (survivors.classes().empty()) return DecisionError::no_token_left;
     const bool races_late = plan_.adjusts_last && !plan_.answers_left;
     chain_.apply(survivors, races_late ? all_adjustments(params_) : pruning_.adjustments, proto::Step::end);
-    if (survivors.is_open()) return answer_by_candidates();
     if (races_late) return drawn(late_winner(classes, survivors));
-    if (!survivors.is_of_row()) {
+    if (!survivors.is_of_row() || lists_few(survivors)) {
         draw_left(survivors);
         return DecisionError::none;
     }
     if (request::replaces_draw(params_)) survivors.weigh(1.0 / chain_.temperature());
     if (has_mirostat(params_)) keep_by_mirostat(params_, request_, survivors, workspace_.vocab);
-    if (survivors.is_open()) return answer_by_candidates();
     const DecisionError fault = drawn(winner_of_classes(classes, survivors));
     if (fault != DecisionError::none || !wants_distribution()) return fault;
-    // Adaptive-p's distribution is never computed by classes.
-    note_classes(classes, survivors, is_greedy(params_) ? 1.0 : 1.0 / chain_.temperature());
+    if (has_adaptive_p(params_)) {
+        note_adaptive(classes, survivors);
+    } else {
+        note_classes(classes, survivors, is_greedy(params_) ? 1.0 : 1.0 / chain_.temperature());
+    }
     if (is_greedy(params_)) answer_alone();
     return DecisionError::none;
+}
+
+// So few are sooner listed than asked about one by one: where filters left the best out, a race opens most
+// blocks before it meets one of them.
+bool Decider::lists_few(const Survivors& survivors) const {
+    constexpr std::uint32_t kFew = 4096;
+    return !is_greedy(params_) && survivors.tokens() <= std::min(kFew, workspace_.vocab / 16);
 }
 
 // What stands behind all filters changes what is drawn, but not what it is drawn from.
@@ -190,18 +194,14 @@ std::optional<Candidate> Decider::first_maximum() {
 // As draw_adaptive(), of all tokens. Up to the aim a larger probability replaces a logit by a larger one: a
 // block's maximum bounds what replaces its tokens.
 std::optional<Candidate> Decider::adaptive_winner(RowClasses& classes, Survivors& survivors) {
-    const Weigher weigher = survivors.weigher();
-    const auto total = static_cast<double>(survivors.total());
-    const double aim = adaptive_aim(params_, request_.feedback);
-    const auto probability = [&](double value) { return static_cast<double>(weigher.mass(value)) / total; };
+    const AdaptiveLogit logit = adaptive_logit_of(survivors);
     const auto most = workspace_.replaced_max.first(row_.blocks);
-    bound_adaptive(workspace_.block_max.first(row_.blocks), weigher, total, aim, most);
+    bound_adaptive(workspace_.block_max.first(row_.blocks), logit, most);
     const auto drawn = race_.winner_replaced(
-        most, [&](const Candidate& candidate) { return classes.holds(survivors, candidate); },
-        [&](double value) { return adaptive_logit(probability(value), aim); });
+        most, [&](const Candidate& candidate) { return classes.holds(survivors, candidate); }, logit);
     if (drawn) {
         workspace_.answer_space.feedback =
-            adaptive_feedback(params_, request_.feedback, probability(drawn->value));
+            adaptive_feedback(params_, request_.feedback, logit.probability(drawn->value));
     }
     return drawn;
 }
@@ -213,63 +213,70 @@ std::uint32_t Decider::answered_of(std::uint32_t tokens) const {
     return static_cast<std::uint32_t>(std::min<std::size_t>(answered, tokens));
 }
 
+std::uint32_t Decider::rank_among(Survivors& survivors) const {
+    if (!wants_processed()) return 0;
+    survivors.split_at(drawn_.value);
+    const bool ties = request::counts_ties(params_);
+    return survivors.count_above(drawn_.value, ties) + (ties ? 0 : 1);
+}
+
 // Notes the distribution of listed tokens, all of them.
 void Decider::note_listed(std::uint32_t candidates, double scale) {
     const std::uint32_t answered = answered_of(candidates);
     Survivors survivors(workspace_, candidates, std::max(answered, 1U));
     survivors.weigh(scale);
-    note_distribution(survivors, workspace_.candidates.first(answered));
+    note_distribution({survivors.weigher(), survivors.total(), candidates}, rank_among(survivors),
+                      workspace_.candidates.first(answered));
 }
 
 // Notes the distribution of classes; only members that are answered are looked for.
 void Decider::note_classes(RowClasses& classes, Survivors survivors, double scale) {
     survivors.weigh(scale);
-    if (wants_processed()) survivors.split_at(drawn_.value);
-    note_distribution(survivors, first_left(classes, survivors, answered_of(survivors.tokens())));
+    const std::uint32_t rank = rank_among(survivors);
+    const Distribution distribution{survivors.weigher(), survivors.total(), survivors.tokens()};
+    note_distribution(distribution, rank, first_left(classes, survivors, answered_of(distribution.tokens)));
+}
+
+// The same where adaptive-p replaced the logits.
+void Decider::note_adaptive(RowClasses& classes, Survivors& survivors) {
+    const AdaptiveLogit logit = adaptive_logit_of(survivors);
+    AdaptiveClasses replaced(classes, survivors, logit, workspace_);
+    drawn_.value = logit(drawn_.value);
+    const bool ties = request::counts_ties(params_);
+    const std::uint32_t rank =
+        wants_processed() ? replaced.count_above(drawn_.value, ties) + (ties ? 0 : 1) : 0;
+    const std::uint32_t tokens = survivors.tokens();
+    const std::uint32_t answered = answered_of(tokens);
+    const auto first = replaced.first(std::max(answered, 1U));
+    if (first.empty()) return;
+    const double largest = first.front().value;
+    note_distribution({{largest, 1.0}, replaced.total(largest), tokens}, rank,
+                      first.first(std::min<std::size_t>(answered, first.size())));
 }
 
 // The first of those that are left, in canonical order.
 std::span<const Candidate> Decider::first_left(RowClasses& classes, const Survivors& survivors,
                                                std::uint32_t wanted) {
     if (wanted == 0) return {};
-    double least = survivors.classes().back().least;
-    std::uint32_t above = 0;
-    for (const EqualClass& each : survivors.classes()) {
-        above += each.size;
-        if (above < wanted) continue;
-        least = each.least;
-        break;
-    }
-    const std::uint32_t found = search_.at_least(float_below(least), pruning_.adjustments).count;
-    const auto all = workspace_.candidates.first(found);
-    const auto end =
-        std::remove_if(all.begin(), all.end(), [&](const Candidate& each) { return each.value < least; });
-    const auto reaching = static_cast<std::uint32_t>(end - all.begin());
-    sort_canonically(workspace_, reaching);
-    // Both lists descend, so that no class is searched for. Of a class that was cut only some members are
-    // left.
     const auto kept = survivors.classes();
-    auto of = kept.begin();
-    std::uint32_t left = 0;
-    for (const Candidate each : all.first(reaching)) {
-        while (of != kept.end() && of->least > each.value) ++of;
-        if (of == kept.end() || of->value < each.value) continue;
-        if (of->size == of->whole || classes.holds(survivors, each)) all[left++] = each;
-        if (left == wanted) break;
-    }
-    return all.first(left);
+    std::size_t some = 0;
+    for (std::uint32_t tokens = 0; some < kept.size() && tokens < wanted; ++some) tokens += kept[some].size;
+    const std::uint32_t found = classes.list_left(survivors, 0, some);
+    const std::uint32_t first = std::min(wanted, found);
+    if (first > 0) sort_best(workspace_, found, first);
+    return workspace_.candidates.first(first);
 }
 
-void Decider::note_distribution(Survivors& survivors, std::span<const Candidate> first) {
-    if (wants_shares()) answer_support(survivors, first);
+void Decider::note_distribution(const Distribution& distribution, std::uint32_t rank,
+                                std::span<const Candidate> first) {
+    if (wants_shares()) answer_support(distribution, first);
     if (wants_processed())
-        processed_logprob_ = processed_logprobs(params_, drawn_, survivors, first, workspace_);
+        processed_logprob_ = processed_logprobs(params_, drawn_, rank, distribution, first, workspace_);
 }
 
-void Decider::answer_support(Survivors& survivors, std::span<const Candidate> first) {
-    const auto total = static_cast<double>(survivors.total());
-    const std::uint32_t all = survivors.tokens();
-    const std::size_t room = std::min(support_room(params_, request_, all), first.size());
+void Decider::answer_support(const Distribution& distribution, std::span<const Candidate> first) {
+    const auto total = static_cast<double>(distribution.total);
+    const std::size_t room = std::min(support_room(params_, request_, distribution.tokens), first.size());
     // Of values that stand behind each other, each is weighed once, many at a time.
     std::array<EqualClass, 64> some;
     for (std::size_t begin = 0; begin < room;) {
@@ -280,7 +287,7 @@ void Decider::answer_support(Survivors& survivors, std::span<const Candidate> fi
             if (!again) some[values++] = class_of(first[i].value, static_cast<std::uint32_t>(i), 0, 0);
             ++some[values - 1].size;
         }
-        weigh_values(std::span(some).first(values), survivors.weigher());
+        weigh_values(std::span(some).first(values), distribution.weigher);
         for (const EqualClass& each : std::span(some).first(values)) {
             const double probability = static_cast<double>(each.mass) / total;
             for (begin = each.begin; begin < each.begin + each.size; ++begin)
@@ -288,7 +295,7 @@ void Decider::answer_support(Survivors& survivors, std::span<const Candidate> fi
         }
     }
     workspace_.answer_space.support = workspace_.support.first(room);
-    workspace_.answer_space.support_total = all;
+    workspace_.answer_space.support_total = distribution.tokens;
 }
 
 }  // namespace croupier::sampler

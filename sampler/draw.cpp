@@ -48,23 +48,23 @@ void keep_by_mirostat(const SamplingParams& params, const Request& request, Surv
 
 // Most blocks hold no likely token: they share a bound. The weights' error moves a logit by less than the
 // slack.
-void bound_adaptive(std::span<const float> block_max, const Weigher& weigher, double total, double aim,
-                    std::span<float> most) {
+void bound_adaptive(std::span<const float> block_max, const AdaptiveLogit& logit, std::span<float> most) {
     constexpr double kUnlikely = 1e-4;
     constexpr double kSlack = 1e-3;
-    constexpr double kPeak = 5.0;
-    const auto bound = [aim](double probability) {
-        return static_cast<float>((probability < aim ? adaptive_logit(probability, aim) : kPeak) + kSlack);
+    const Weigher& weigher = logit.weigher;
+    const auto bound = [aim = logit.aim](double probability) {
+        const double most_of_it = probability < aim ? adaptive_logit(probability, aim) : kAdaptivePeak;
+        return static_cast<float>(most_of_it + kSlack);
     };
     const float of_unlikely = bound(kUnlikely);
     if (!can_be_weighed(weigher.maximum, weigher.scale)) {
         std::transform(block_max.begin(), block_max.end(), most.begin(), [](float maximum) {
             const bool empty = maximum == -std::numeric_limits<float>::infinity();
-            return empty ? maximum : static_cast<float>(kPeak + kSlack);
+            return empty ? maximum : static_cast<float>(kAdaptivePeak + kSlack);
         });
         return;
     }
-    const double share = kMassUnit / total;
+    const double share = kMassUnit / logit.total;
     // Values that far above the best are forbidden or lowered; the bound is then the largest logit of all.
     const auto highest = static_cast<float>(weigher.maximum + kFarthestAbove / 2 / weigher.scale);
     std::transform(block_max.begin(), block_max.end(), most.begin(),

@@ -16,9 +16,8 @@ namespace croupier::sampler {
 std::uint64_t mirostat_kept(const proto::SamplingParams& params, const Request& request,
                             const Survivors& best, std::uint64_t left, std::uint32_t vocab);
 
-// Adaptive-p: what no logit exceeds that replaces a token of each block. `total` is what all tokens weigh.
-void bound_adaptive(std::span<const float> block_max, const Weigher& weigher, double total, double aim,
-                    std::span<float> most);
+// Adaptive-p: what no logit exceeds that replaces a token of each block.
+void bound_adaptive(std::span<const float> block_max, const AdaptiveLogit& logit, std::span<float> most);
 
 // Mirostat: leaves what may be drawn, and says what that draw leaves for the next decision.
 void keep_by_mirostat(const proto::SamplingParams& params, const Request& request, Survivors& survivors,

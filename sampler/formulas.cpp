@@ -72,15 +72,8 @@ double deviation_of(std::span<const ValueClass> classes) {
     return std::sqrt(squares / tokens);
 }
 
-double entropy_of(std::span<const ValueClass> classes, const Weigher& weigh, Mass total) {
-    const double log_z = log_total(total);
-    double entropy = 0.0;
-    for (const ValueClass& each : classes) {
-        const double exponent = weigh.exponent(each.value);
-        const Mass mass = each.count * mass_of_weight(exp_nonpositive(exponent));
-        entropy += static_cast<double>(mass) / static_cast<double>(total) * (log_z - exponent);
-    }
-    return entropy;
+double entropy_of(const EntropySums& sums) {
+    return log_total(sums.total) + static_cast<double>(sums.products) / static_cast<double>(sums.total);
 }
 
 double dynamic_temperature(const SamplingParams& params, double entropy, std::uint64_t tokens) {
@@ -147,11 +140,8 @@ double adaptive_aim(const SamplingParams& params, const Feedback& feedback) {
 }
 
 double adaptive_logit(double probability, double aim) {
-    constexpr double kWidth = 0.3;
-    constexpr double kPeak = 5.0;
-    constexpr double kSharpness = 10.0;
-    const double distance = std::abs(probability - aim) / kWidth;
-    return kPeak - kSharpness * (distance * distance) / (1.0 + distance);
+    const double distance = std::abs(probability - aim) / kAdaptiveWidth;
+    return kAdaptivePeak - kAdaptiveSharpness * (distance * distance) / (1.0 + distance);
 }
 
 Feedback adaptive_feedback(const SamplingParams& params, const Feedback& feedback, double probability) {

@@ -22,8 +22,8 @@ double log_total(Mass total);
 // The population deviation; classes in canonical order.
 double deviation_of(std::span<const ValueClass> classes);
 
-// In nats; classes in canonical order, `total` the sum of their masses.
-double entropy_of(std::span<const ValueClass> classes, const Weigher& weigh, Mass total);
+// In nats.
+double entropy_of(const EntropySums& sums);
 
 // Of an entropy, taken at T = 1, of `tokens` tokens.
 double dynamic_temperature(const proto::SamplingParams& params, double entropy, std::uint64_t tokens);
@@ -55,6 +55,20 @@ std::uint64_t mirostat_count(std::span<const double> exponents, std::uint64_t to
 // token of this probability leaves.
 double adaptive_aim(const proto::SamplingParams& params, const proto::Feedback& feedback);
 double adaptive_logit(double probability, double aim);
+constexpr double kAdaptiveWidth = 0.3;
+constexpr double kAdaptivePeak = 5.0;
+constexpr double kAdaptiveSharpness = 10.0;
+
+// The same for tokens that weigh so much together.
+struct AdaptiveLogit {
+    Weigher weigher;
+    double total;
+    double aim;
+
+    double probability(double value) const { return static_cast<double>(weigher.mass(value)) / total; }
+    double operator()(double value) const { return adaptive_logit(probability(value), aim); }
+};
+
 proto::Feedback adaptive_feedback(const proto::SamplingParams& params, const proto::Feedback& feedback,
                                   double probability);
 

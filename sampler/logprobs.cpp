@@ -14,10 +14,6 @@
 namespace croupier::sampler {
 namespace {
 
-bool counts_ties(const proto::SamplingParams& params) {
-    return (params.flags & proto::kRankCountsTies) != 0;
-}
-
 void answer(Workspace& workspace, std::uint32_t count) {
     workspace.answer_space.logprobs = workspace.logprobs.first(count);
 }
@@ -36,17 +32,14 @@ std::uint32_t list_best(std::span<const Candidate> best, LogprobOf logprob_of, W
 
 }  // namespace
 
-float processed_logprobs(const proto::SamplingParams& params, const Candidate& drawn, Survivors& survivors,
-                         std::span<const Candidate> first, Workspace& workspace) {
-    const double log_of_total = log_total(survivors.total());
+float processed_logprobs(const proto::SamplingParams& params, const Candidate& drawn, std::uint32_t rank,
+                         const Distribution& distribution, std::span<const Candidate> first,
+                         Workspace& workspace) {
+    const double log_of_total = log_total(distribution.total);
     const auto logprob_of = [&](double value) {
-        return static_cast<float>(survivors.weigher().exponent(value) - log_of_total);
+        return static_cast<float>(distribution.weigher.exponent(value) - log_of_total);
     };
-    const bool ties = counts_ties(params);
-    RankedLogprob own = {static_cast<std::int32_t>(drawn.token), logprob_of(drawn.value), ties ? 0U : 1U};
-    for (const EqualClass& each : survivors.classes()) {
-        if (each.value > drawn.value || (ties && each.value == drawn.value)) own.rank += each.size;
-    }
+    const RankedLogprob own = {static_cast<std::int32_t>(drawn.token), logprob_of(drawn.value), rank};
     const auto listed = first.first(std::min<std::size_t>(params.logprobs, first.size()));
     const std::uint32_t count = list_best(listed, logprob_of, workspace);
     workspace.logprobs[0] = own;
@@ -83,7 +76,7 @@ float row_logprobs(const proto::SamplingParams& params, const Candidate& drawn, 
     const std::uint32_t count = list_best(list, logprob_of, workspace);
     const auto own = static_cast<float>(value);
     const float above = std::nextafter(own, std::numeric_limits<float>::infinity());
-    const std::uint32_t own_rank = counts_ties(params)
+    const std::uint32_t own_rank = request::counts_ties(params)
                                        ? count_allowed(row, request.mask, own, workspace)
                                        : 1 + count_allowed(row, request.mask, above, workspace);
     workspace.logprobs[0] = {static_cast<std::int32_t>(drawn.token), logprob_of(value), own_rank};

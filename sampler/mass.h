@@ -33,6 +33,25 @@ struct Weigher {
     Mass mass(double value) const { return mass_of_weight(weight(value)); }
 };
 
+// What an entropy is computed from: the mass of some tokens, and the sum of their masses each times its
+// exponent's distance from 0, a whole number as the mass is.
+struct EntropySums {
+    Mass total = 0;
+    Mass products = 0;
+
+    static constexpr Mass product(Mass mass, double exponent) {
+        const double rounded = static_cast<double>(mass) * -exponent + kMassRounder;
+        return std::bit_cast<std::uint64_t>(rounded) - kMassRounderBits;
+    }
+    // `count` may be a negative number, for tokens that are no longer there.
+    void add(const Weigher& weigher, double value, std::int64_t count) {
+        const double exponent = weigher.exponent(value);
+        const Mass mass = mass_of_weight(exp_nonpositive(exponent));
+        total += mass * static_cast<Mass>(count);
+        products += product(mass, exponent) * static_cast<Mass>(count);
+    }
+};
+
 // The draw's target in a distribution of this mass, floor(u * total) with u = (random + 1/2) / 2^32, exactly:
 // the drawn token is the first at whose end the running mass is above it. There is one, because u < 1.
 constexpr Mass draw_target(std::uint32_t random, Mass total) {

@@ -42,8 +42,8 @@ std::uint32_t RowClasses::gather(std::span<const EqualClass> run) {
 }
 
 // Classes that were cut stand first or last.
-std::uint32_t RowClasses::list_left(const Survivors& left) {
-    const std::span<const EqualClass> classes = left.classes();
+std::uint32_t RowClasses::list_left(const Survivors& left, std::size_t first, std::size_t last) {
+    const std::span<const EqualClass> classes = left.classes().subspan(first, last - first);
     const auto found = workspace_.candidates.first(gather(classes));
     const auto is_cut_off = [&](const EqualClass& of, const Candidate& candidate) {
         return of.size < of.whole && candidate.value == of.value && !holds(left, candidate);
@@ -131,14 +131,24 @@ Mass RowClasses::total(std::span<const EqualClass> classes, const Weigher& weigh
     return total;
 }
 
-double RowClasses::sum_exponents(std::span<const EqualClass> classes, const Weigher& weigher) const {
-    double sum = sum_of_exponents(range_of(classes.back().least, classes.front().value), weigher);
+Mass RowClasses::total_replaced(std::span<const EqualClass> classes, const AdaptiveLogit& logit,
+                                double largest) const {
+    const auto is_mixed = [](const EqualClass& each) { return each.is_mixed(); };
+    if (std::none_of(classes.begin(), classes.end(), is_mixed))
+        return replaced_mass_of_values(classes, logit, largest);
+    const RowRange range = range_of(classes.back().least, classes.front().value);
+    Mass total = replaced_mass_of_range(range, logit, largest);
+    const Weigher replaced = {largest, 1.0};
     visit_moved(classes, [&](double value, std::int64_t count) {
-        const double exponent = weigher.exponent(value);
-        sum += static_cast<double>(count) *
-               (static_cast<double>(mass_of_weight(exp_nonpositive(exponent))) * exponent);
+        total += replaced.mass(logit(value)) * static_cast<Mass>(count);
     });
-    return sum;
+    return total;
+}
+
+EntropySums RowClasses::entropy_sums(std::span<const EqualClass> classes, const Weigher& weigher) const {
+    EntropySums sums = entropy_sums_of_range(range_of(classes.back().least, classes.front().value), weigher);
+    visit_moved(classes, [&](double value, std::int64_t count) { sums.add(weigher, value, count); });
+    return sums;
 }
 
 DistanceSums RowClasses::sum_distances(std::span<const EqualClass> classes) const {

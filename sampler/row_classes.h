@@ -33,9 +33,9 @@ class RowClasses {
     bool holds(const Survivors& left, std::uint32_t token) {
         return holds(left, Candidate{adjust_(token, row_.value_at(token), on_), token});
     }
-    // Puts those that were left as the workspace's first candidates, in no particular order; returns how
-    // many.
-    std::uint32_t list_left(const Survivors& left);
+    // Puts those that were left of some classes in the workspace's first candidates, in no particular order;
+    // returns how many.
+    std::uint32_t list_left(const Survivors& left, std::size_t first, std::size_t last);
 
     // For Survivors, of the workspace's first `count` classes (mixed_classes.cpp). Replaces `some` of them,
     // which are whole, by a class for each of their values; returns how many.
@@ -44,9 +44,11 @@ class RowClasses {
     void sum_mixed(std::span<EqualClass> classes, const Weigher& weigher);
     // The mass of all of them together, for which the mixed ones need not be summed.
     Mass total(std::span<const EqualClass> classes, const Weigher& weigher) const;
-    // In double, in no particular order: the sums of the tokens' masses, each times its exponent, and of
-    // their distances from the best.
-    double sum_exponents(std::span<const EqualClass> classes, const Weigher& weigher) const;
+    // The mass of all by adaptive-p's logits.
+    Mass total_replaced(std::span<const EqualClass> classes, const AdaptiveLogit& logit,
+                        double largest) const;
+    EntropySums entropy_sums(std::span<const EqualClass> classes, const Weigher& weigher) const;
+    // In double, in no particular order: the sums of their distances from the best.
     DistanceSums sum_distances(std::span<const EqualClass> classes) const;
 
   private:

@@ -28,9 +28,6 @@ std::uint32_t members_while(const EqualClass& of, Mass before, Holds holds) {
     return fewest;
 }
 
-// What weighs anything has exponents down to -31.
-constexpr double kFarthest = 32.0;
-
 // Beside a best token that is nearly all penalised away the row's error may be any number; and so may all
 // sums of a row whose summaries were not its own.
 bool is_row_total(double least, double most) {
@@ -73,7 +70,7 @@ void Survivors::split(std::uint32_t place, std::uint32_t classes) {
 }
 
 // The best class has the value that others are weighed against.
-void Survivors::weigh(double scale, double error) {
+void Survivors::weigh(double scale) {
     split_best(1);
     const Weigher weigher = {classes().front().value, scale};
     if (weigher.maximum == weigher_.maximum && weigher.scale == weigher_.scale) return;
@@ -81,13 +78,6 @@ void Survivors::weigh(double scale, double error) {
     sums_mixed_ = false;
     total_.reset();
     weigh_values(kept(), weigher_);
-    scale_error_ = error;
-    mass_error_ = 0.0;
-    if (error == 0.0) return;
-    // All masses grow as the scale falls, so that no sum of some differs by more than that of all.
-    const Mass most = total_by({weigher.maximum, scale * (1.0 - error)});
-    const Mass least = total_by({weigher.maximum, scale * (1.0 + error)});
-    mass_error_ = static_cast<double>(most - least) / static_cast<double>(least);
 }
 
 void Survivors::split_best(std::uint32_t tokens) {
@@ -117,16 +107,17 @@ std::uint32_t Survivors::tokens() const {
     return tokens;
 }
 
+std::uint32_t Survivors::count_above(double value, bool or_equal) const {
+    std::uint32_t count = 0;
+    for (const EqualClass& each : classes()) {
+        if (each.value > value || (or_equal && each.value == value)) count += each.size;
+    }
+    return count;
+}
+
 Mass Survivors::total() {
     if (!total_) total_ = sums_mixed_ || !has_mixed() ? sum_classes() : rows_->total(classes(), weigher_);
     return *total_;
-}
-
-Mass Survivors::total_by(const Weigher& weigher) const {
-    if (has_mixed()) return rows_->total(classes(), weigher);
-    Mass total = 0;
-    for (const EqualClass& each : classes()) total += weigher.mass(each.value) * each.size;
-    return total;
 }
 
 // The total, where each class's own is needed too.
@@ -197,27 +188,35 @@ void Survivors::drop_least(Drops drops) {
     }
 }
 
+// Splits the mixed classes that reach this range. Returns whether a value lies in it.
+bool Survivors::split_between(double low, double high) {
+    bool any = false;
+    for (std::uint32_t i = 0; i < count_ && classes()[i].value >= low; ++i) {
+        if (classes()[i].least > high) continue;
+        if (classes()[i].is_mixed()) split(i, 1);
+        any = any || (classes()[i].value >= low && classes()[i].value <= high);
+    }
+    return any;
+}
+
+// A value within the bounds of the threshold is judged by the reference's own sum, for which all classes are
+// split. Few rows have one.
 void Survivors::keep_n_sigma(double n) {
     split_best(1);
-    const Measured sigma = measure_deviation();
     const double best = classes().front().value;
-    const auto drop_below = [&](double floor) {
-        drop_least([floor](double value, double /*weight*/) { return value < floor; });
-        return tokens();
-    };
-    const std::uint32_t most = drop_below(best - n * (sigma.value + sigma.error));
-    const std::uint32_t least = drop_below(best - n * (sigma.value - sigma.error));
-    open_ = open_ || most != least || !std::isfinite(sigma.value);
+    Bounds sigma = bound_deviation();
+    const bool is_open =
+        sigma.low != sigma.high &&
+        (!std::isfinite(sigma.high) || split_between(best - n * sigma.high, best - n * sigma.low));
+    if (is_open) {
+        split_best(tokens());
+        sigma = bound_deviation();
+    }
+    drop_least([floor = best - n * sigma.high](double value, double /*weight*/) { return value < floor; });
 }
 
 void Survivors::keep_min_p(double min_p) {
-    const auto drop_lighter = [&](double least_weight) {
-        drop_least([least_weight](double /*value*/, double weight) { return weight < least_weight; });
-        return tokens();
-    };
-    const double error = kFarthest * scale_error_;
-    const std::uint32_t most = drop_lighter(min_p * (1.0 - error));
-    open_ = open_ || (error > 0.0 && drop_lighter(min_p * (1.0 + error)) != most);
+    drop_least([min_p](double /*value*/, double weight) { return weight < min_p; });
 }
 
 void Survivors::keep_top_k(std::uint32_t k) {
@@ -247,10 +246,7 @@ std::optional<Survivors::Prefix> Survivors::prefix_reaching(double limit) {
 }
 
 void Survivors::keep_top_p(double top_p) {
-    const auto total = static_cast<double>(sum_classes());
-    const double limit = top_p * total;
-    const auto prefix = prefix_reaching(limit - sum_error(total));
-    if (scale_error_ > 0.0 && prefix_reaching(limit + sum_error(total)) != prefix) open_ = true;
+    const auto prefix = prefix_reaching(top_p * static_cast<double>(sum_classes()));
     if (prefix) keep_first(prefix->classes, prefix->members_of_last);
 }
 
@@ -262,33 +258,36 @@ bool Survivors::keep_top_p_of_row(double top_p, double least, double most) {
     return true;
 }
 
-// What a sum over all of them may differ by from the one in canonical order, as a share of its terms' sizes.
-double Survivors::order_error() const {
-    return static_cast<double>(tokens() + 16) * 0x1p-53;
-}
-
-Survivors::Measured Survivors::entropy() {
-    const Mass total = this->total();
-    if (!has_mixed()) {
-        const double exact = entropy_of(values(), weigher_, total);
-        return {exact, entropy_error()};
+double Survivors::entropy() {
+    EntropySums sums;
+    if (has_mixed()) {
+        sums = rows_->entropy_sums(classes(), weigher_);
+    } else {
+        for (const EqualClass& each : classes()) {
+            sums.total += each.total();
+            sums.products += EntropySums::product(each.mass, weigher_.exponent(each.value)) * each.size;
+        }
     }
-    const double log_of_total = log_total(total);
-    const double mean = rows_->sum_exponents(classes(), weigher_) / static_cast<double>(total);
-    const double size = 1.0 + log_of_total - mean;
-    return {log_of_total - mean, 2.0 * order_error() * size + entropy_error()};
+    total_ = sums.total;
+    return entropy_of(sums);
 }
 
-// The distances are from the best value; the reference's are from the mean of the values.
-Survivors::Measured Survivors::measure_deviation() {
-    if (!has_mixed()) return {deviation_of(values()), 0.0};
+// The distances of mixed classes are from the best value, in no particular order; the reference's are from
+// the mean of the values, in canonical order.
+Survivors::Bounds Survivors::bound_deviation() {
+    if (!has_mixed()) {
+        const double exact = deviation_of(values());
+        return {exact, exact};
+    }
+    // What a sum may differ by from the one in another order, as a share of its terms' sizes.
+    const double order_error = static_cast<double>(tokens() + 16) * 0x1p-53;
     const DistanceSums sums = rows_->sum_distances(classes());
     const double mean = sums.distances / sums.tokens;
     const double square = sums.squares / sums.tokens;
-    const double low = std::sqrt(std::max(0.0, square - mean * mean - order_error() * square));
-    const double high = std::sqrt(square - mean * mean + order_error() * square);
-    const double rounding = order_error() * (std::abs(classes().front().value) + std::abs(mean));
-    return {(low + high) / 2.0, (high - low) / 2.0 + rounding};
+    const double variance = square - mean * mean;
+    const double error = order_error * square;
+    const double rounding = order_error * (std::abs(classes().front().value) + std::abs(mean));
+    return {std::sqrt(std::max(0.0, variance - error)) - rounding, std::sqrt(variance + error) + rounding};
 }
 
 // Where the cut is if the tokens are taken in this order, as long as the mass before them is within the
@@ -322,10 +321,7 @@ std::uint32_t Survivors::count_reaching(double limit) {
 }
 
 void Survivors::drop_top(double threshold) {
-    const auto all = static_cast<double>(total());
-    const double limit = threshold * all;
-    const std::uint32_t above = count_reaching(limit - sum_error(all));
-    if (scale_error_ > 0.0 && count_reaching(limit + sum_error(all)) != above) open_ = true;
+    const std::uint32_t above = count_reaching(threshold * static_cast<double>(total()));
     // All but the last that reaches the threshold.
     for (std::uint32_t dropping = above > 0 ? above - 1 : 0; dropping > 0;) {
         if (kept().front().is_mixed() && kept().front().size > dropping) split(0, 1);
@@ -373,7 +369,7 @@ bool Survivors::keep_surprise_of_row(double limit, double least, double most) {
 }
 
 std::uint32_t Survivors::flatten() const {
-    if (rows_ != nullptr) return rows_->list_left(*this);
+    if (rows_ != nullptr) return rows_->list_left(*this, 0, count_);
     std::uint32_t count = 0;
     for (const EqualClass& each : classes()) {
         for (std::uint32_t i = 0; i < each.size; ++i) workspace_->candidates[count++] = member(each, i);

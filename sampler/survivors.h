@@ -28,23 +28,19 @@ class Survivors {
     // Mixed ones are split as filters ask for it.
     static Survivors of_classes(Workspace& workspace, std::uint32_t classes, RowClasses& rows);
 
-    // Whether a filter of mixed classes could not be told from sums whose order is not the canonical one:
-    // then the survivors are not those of the filters.
-    bool is_open() const { return open_; }
-    void leave_open() { open_ = true; }
     // Whether the members of classes are to be looked for in the row.
     bool is_of_row() const { return rows_ != nullptr; }
 
     // Weighs every class at 1 / temperature, the best class being the heaviest. The masses of mixed classes
     // are summed when a filter needs them.
-    void weigh(double scale) { weigh(scale, 0.0); }
-    // The same where the scale may be off by this share of it: filters leave open what that leaves open.
-    void weigh(double scale, double error);
+    void weigh(double scale);
     double scale() const { return weigher_.scale; }
     const Weigher& weigher() const { return weigher_; }
 
     std::uint32_t tokens() const;
     Mass total();
+    // How many are above this value, or also equal to it: that of a class that is not mixed.
+    std::uint32_t count_above(double value, bool or_equal) const;
     std::span<const EqualClass> classes() const { return workspace_->classes.subspan(first_, count_); }
 
     // By one filter of the order, at the scale that was weighed last.
@@ -56,12 +52,7 @@ class Survivors {
     void keep_surprise_up_to(double limit);  // mirostat v2
     // As keep_top_p_of_row().
     [[nodiscard]] bool keep_surprise_of_row(double limit, double least, double most);
-    // An entropy or a deviation, and what it may be off.
-    struct Measured {
-        double value;
-        double error;
-    };
-    Measured entropy();
+    double entropy();
     // Splits mixed classes until the first ones, which are not mixed, have so many tokens, or all of them.
     void split_best(std::uint32_t tokens);
     // Splits the class of this value.
@@ -85,28 +76,25 @@ class Survivors {
 
     bool has_mixed() const;
     Mass sum_classes();
-    Mass total_by(const Weigher& weigher) const;
     void split(std::uint32_t place, std::uint32_t classes);
     template <class Drops>
     void drop_least(Drops drops);
     std::uint32_t count_reaching(double limit);
-    // What a sum of masses and a share of the total may be apart by.
-    double sum_error(double total) const { return 2.0 * (mass_error_ + 32.0 * scale_error_) * total; }
-    // Of masses and of exponents.
-    double entropy_error() const { return 2.0 * 32.0 * (mass_error_ + scale_error_); }
     struct Cut {
         std::size_t place = 0;
         std::uint32_t members = 0;
-
-        bool operator==(const Cut&) const = default;
     };
     Cut cut_at(std::span<const std::uint32_t> order, double limit) const;
     std::span<const std::uint32_t> order_by_distance(double log_of_total, double entropy);
-    double order_error() const;
-    Measured measure_deviation();
+    struct Bounds {
+        double low;
+        double high;
+    };
+    Bounds bound_deviation();
+    bool split_between(double low, double high);
     double largest_distance(const EqualClass& of, double log_of_total, double entropy) const;
     bool split_for_typical(std::span<const std::uint32_t> order, std::uint32_t last, double log_of_total,
-                           const Measured& entropy);
+                           double entropy);
 
     std::span<EqualClass> kept() { return workspace_->classes.subspan(first_, count_); }
     std::span<const ValueClass> values();
@@ -125,10 +113,7 @@ class Survivors {
     std::uint32_t count_ = 0;
     Weigher weigher_{0.0, 0.0};
     RowClasses* rows_ = nullptr;  // of classes that may be mixed
-    bool open_ = false;
-    double scale_error_ = 0.0;  // as a share of it
-    double mass_error_ = 0.0;   // of sums of masses, as a share of the total
-    bool sums_mixed_ = false;   // mixed classes have their masses
+    bool sums_mixed_ = false;     // mixed classes have their masses
     std::optional<Mass> total_;
 };
 

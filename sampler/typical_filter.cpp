@@ -38,31 +38,25 @@ double Survivors::largest_distance(const EqualClass& of, double log_of_total, do
 }
 
 // Splits a mixed class that may hold tokens on both sides of the cut, which is in the class that stands last
-// or behind it. Returns false if there is none. If another class is as far away as that one, as far as the
-// entropy is known, the cut is left open.
+// or behind it. Returns false if there is none.
 bool Survivors::split_for_typical(std::span<const std::uint32_t> order, std::uint32_t last,
-                                  double log_of_total, const Measured& entropy) {
+                                  double log_of_total, double entropy) {
     if (kept()[last].is_mixed()) {
         split(last, 1);
         return true;
     }
-    const auto distance = [&](double value) {
-        return (log_of_total - weigher_.exponent(value)) - entropy.value;
-    };
-    const double slack = 2.0 * entropy.error;
+    const auto distance = [&](double value) { return (log_of_total - weigher_.exponent(value)) - entropy; };
     const double cut = std::abs(distance(kept()[last].value));
     for (const std::uint32_t place : order) {
         const EqualClass& each = kept()[place];
+        if (!each.is_mixed()) continue;
         const double from = distance(each.value);
         const double to = distance(each.least);
         const double nearest = from <= 0.0 && to >= 0.0 ? 0.0 : std::min(std::abs(from), std::abs(to));
         const double farthest = std::max(std::abs(from), std::abs(to));
-        if (place == last || nearest > cut + slack || farthest < cut - slack) continue;
-        if (each.is_mixed()) {
-            split(place, 1);
-            return true;
-        }
-        open_ = true;
+        if (nearest > cut || farthest < cut) continue;
+        split(place, 1);
+        return true;
     }
     return false;
 }
@@ -78,19 +72,16 @@ std::span<const std::uint32_t> Survivors::order_by_distance(double log_of_total,
 }
 
 void Survivors::keep_typical(double typical_p) {
-    const auto total = static_cast<double>(sum_classes());
-    const double log_of_total = log_total(sum_classes());
-    const double limit = typical_p * total;
-    const Measured centre = entropy();
-    std::span<const std::uint32_t> order = order_by_distance(log_of_total, centre.value);
+    const Mass total = sum_classes();
+    const double log_of_total = log_total(total);
+    const double limit = typical_p * static_cast<double>(total);
+    const double centre = entropy();
+    std::span<const std::uint32_t> order = order_by_distance(log_of_total, centre);
     Cut cut = cut_at(order, limit);
-    while (centre.error > 0.0 && split_for_typical(order, order[cut.place], log_of_total, centre)) {
-        order = order_by_distance(log_of_total, centre.value);
+    while (has_mixed() && split_for_typical(order, order[cut.place], log_of_total, centre)) {
+        order = order_by_distance(log_of_total, centre);
         cut = cut_at(order, limit);
     }
-    const bool moves = scale_error_ > 0.0 &&
-                       cut_at(order, limit - sum_error(total)) != cut_at(order, limit + sum_error(total));
-    open_ = open_ || moves;
     const std::span<EqualClass> all = kept();
     all[order[cut.place]].size = cut.members;
     for (const std::uint32_t place : order.subspan(cut.place + 1)) all[place].size = 0;

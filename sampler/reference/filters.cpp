@@ -35,7 +35,7 @@ std::string set_temperature(const Request& request, Left& left) {
         return sentence("set it to ", left.temperature);
     }
     const Weigher weigh = weigher_of(left);
-    const double entropy = entropy_of(classes_of(left.tokens), weigh, total_mass(left, weigh));
+    const double entropy = entropy_of(entropy_sums(left, weigh));
     left.temperature = dynamic_temperature(params, entropy, left.tokens.size());
     return sentence("set it to ", left.temperature, "; the entropy is ", entropy, " nats");
 }
@@ -75,7 +75,7 @@ std::string keep_typical_p(const Request& request, Left& left) {
     sort_canonically(left);
     const std::vector<Token> tokens = left.tokens;
     const Weights each = weights_of(left);
-    const double entropy = entropy_of(classes_of(left.tokens), each.weigh, each.total);
+    const double entropy = entropy_of(entropy_sums(left, each.weigh));
     const double log_z = log_total(each.total);
     std::vector<double> distance;
     for (const Token& token : left.tokens) {

@@ -43,6 +43,12 @@ Mass total_mass(const Left& left, const Weigher& weigh) {
     return total;
 }
 
+EntropySums entropy_sums(const Left& left, const Weigher& weigh) {
+    EntropySums sums;
+    for (const Token& token : left.tokens) sums.add(weigh, token.value, 1);
+    return sums;
+}
+
 std::vector<ValueClass> classes_of(const std::vector<Token>& tokens) {
     std::vector<double> values;
     values.reserve(tokens.size());

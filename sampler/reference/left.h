@@ -40,6 +40,7 @@ struct Weights {
 Weigher weigher_of(const Left& left);
 Weights weights_of(const Left& left);
 Mass total_mass(const Left& left, const Weigher& weigh);
+EntropySums entropy_sums(const Left& left, const Weigher& weigh);
 
 // Of the tokens, in any order.
 std::vector<ValueClass> classes_of(const std::vector<Token>& tokens);

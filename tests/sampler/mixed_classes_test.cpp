@@ -168,26 +168,6 @@ TEST_CASE("filters over the classes of an fp32 row keep what the reference keeps
     CHECK(by_classes > 100);
 }
 
-TEST_CASE(
-    "a dynamic temperature beside a filter needs a list of an fp32 row only where shares are answered") {
-    std::mt19937_64 generator(5);
-    const RowFixture row(row_of(Values::spread, generator), {proto::Dtype::fp32, 64, 1, 0, {}, false, false});
-    Workspace workspace(kVocab);
-    SamplingParams params;
-    params.dynatemp_range = 0.4;
-    params.typical_p = 0.9;
-    Request request;
-    request.params = &params;
-    request.max_length = 10;
-    for (const bool shares : {false, true}) {
-        params.support = shares ? 5 : 0;
-        const proto::Decision decision = decide_once(row.view(), request, workspace);
-        CHECK(decision.token == reference::decide(row.view(), request).decision.token);
-        CHECK(workspace.answer().path == (shares ? DecisionPath::whole_row : DecisionPath::classes));
-        CHECK(workspace.answer().left_open == (shares ? DecisionPath::classes : DecisionPath::none));
-    }
-}
-
 TEST_CASE("every value belongs to the class of one upper code, and classes do not overlap") {
     std::mt19937_64 generator(6);
     double above = std::numeric_limits<double>::infinity();
