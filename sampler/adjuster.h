@@ -24,6 +24,12 @@ struct Adjustments {
     bool dry_first = false;  // before the penalties
 };
 
+// Adds a step that comes behind all of them.
+inline void note(Adjustments& adjustments, proto::Step step) {
+    if (step == proto::Step::dry) adjustments.dry_first = !adjustments.penalties;
+    (step == proto::Step::dry ? adjustments.dry : adjustments.penalties) = true;
+}
+
 class Adjuster {
   public:
     // Every id of the request's lists must be inside the vocabulary.

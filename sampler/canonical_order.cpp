@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstddef>
 #include <utility>
 
@@ -103,15 +104,49 @@ std::uint32_t spread_out(std::span<const Candidate> from, std::span<Candidate> t
     return largest;
 }
 
+// By the ids, if they do not ascend yet, and by the bits of their values that those of a rank do not have in
+// common; the lowest bits first, each time leaving equal ones in their order.
+void sort_by_bits(std::span<Candidate> from, std::span<Candidate> to, std::span<std::uint32_t> places) {
+    constexpr unsigned kBits = 12;
+    constexpr unsigned kOwnBits = 45;
+    constexpr std::size_t kDigits = std::size_t{1} << kBits;
+    const std::span<std::uint32_t> starts = places.first(kDigits);
+    std::span<Candidate> source = from;
+    std::span<Candidate> target = to;
+    const auto pass = [&](auto digit_of) {
+        std::fill(starts.begin(), starts.end(), 0);
+        for (const Candidate& each : source) ++starts[digit_of(each)];
+        std::uint32_t start = 0;
+        for (std::uint32_t& each : starts) start += std::exchange(each, start);
+        for (const Candidate& each : source) target[starts[digit_of(each)]++] = each;
+        std::swap(source, target);
+    };
+    std::uint32_t ids = 0;
+    const auto by_id = [](const Candidate& a, const Candidate& b) { return a.token < b.token; };
+    if (!std::is_sorted(from.begin(), from.end(), by_id))
+        ids = std::max_element(from.begin(), from.end(), by_id)->token;
+    for (unsigned shift = 0; shift < 32 && ids >> shift != 0; shift += kBits)
+        pass([&](const Candidate& each) { return (each.token >> shift) % kDigits; });
+    const std::uint64_t falls = std::signbit(from.front().value) ? 0 : kDigits - 1;
+    for (unsigned shift = 0; shift < kOwnBits; shift += kBits) {
+        pass([&](const Candidate& each) {
+            return (std::bit_cast<std::uint64_t>(each.value) >> shift ^ falls) % kDigits;
+        });
+    }
+    if (source.data() != to.data()) std::copy(source.begin(), source.end(), to.begin());
+}
+
 // Candidates of one rank lie in `from`, and end in `to`.
-void sort_rank(std::span<const Candidate> from, std::span<Candidate> to, std::span<std::uint32_t> places) {
+void sort_rank(std::span<Candidate> from, std::span<Candidate> to, std::span<std::uint32_t> places) {
     constexpr std::size_t kFew = 24;
+    constexpr std::size_t kMany = 4096;
     constexpr std::uint32_t kUneven = 48;
     const bool sorted = std::is_sorted(from.begin(), from.end(), canonically_before);
     if (!sorted && from.size() > kFew && has_own_bits(coarse_rank(from.front()))) {
         const std::uint32_t largest =
             spread_out(from, to, places.first(std::min(from.size(), places.size())));
         if (largest <= kUneven) return insert_each(to);
+        if (from.size() > kMany) return sort_by_bits(from, to, places);
     } else {
         std::copy(from.begin(), from.end(), to.begin());
         if (sorted) return;

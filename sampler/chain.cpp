@@ -16,11 +16,6 @@ bool is_dynamic(const SamplingParams& params) {
     return params.dynatemp_range > 0.0;
 }
 
-void note(Adjustments& adjustments, Step step) {
-    if (step == Step::dry) adjustments.dry_first = !adjustments.penalties;
-    (step == Step::dry ? adjustments.dry : adjustments.penalties) = true;
-}
-
 }  // namespace
 
 Adjustments all_adjustments(const SamplingParams& params) noexcept {
@@ -46,6 +41,7 @@ Pruning pruning_of(const SamplingParams& params, const request::Plan& plan) noex
 }
 
 void Chain::adjust_late(Survivors& survivors, Step step) {
+    if (survivors.is_of_row() && !survivors.are_few()) return survivors.adjust(step);
     const std::uint32_t tokens = survivors.flatten();
     const auto candidates = workspace_.candidates.first(tokens);
     for (Candidate& each : candidates) {

@@ -101,7 +101,6 @@ class Decider {
                            std::span<const Candidate> first);
     void answer_support(const Distribution& distribution, std::span<const Candidate> first);
     AdaptiveLogit adaptive_logit_of(Survivors& survivors) const;
-    bool lists_few(const Survivors& survivors) const;
     double scale() const { return pruning_.scale; }
     // Proposals are made from the row as it stands, whatever the mask hides of it.
     bool races_masked() const {

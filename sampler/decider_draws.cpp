@@ -133,7 +133,7 @@ DecisionError Decider::from_classes() {
     const bool races_late = plan_.adjusts_last && !plan_.answers_left;
     chain_.apply(survivors, races_late ? all_adjustments(params_) : pruning_.adjustments, proto::Step::end);
     if (races_late) return drawn(late_winner(classes, survivors));
-    if (!survivors.is_of_row() || lists_few(survivors)) {
+    if (!survivors.is_of_row() || (survivors.are_few() && !is_greedy(params_))) {
         draw_left(survivors);
         return DecisionError::none;
     }
@@ -150,15 +150,10 @@ DecisionError Decider::from_classes() {
     return DecisionError::none;
 }
 
-// So few are sooner listed than asked about one by one: where filters left the best out, a race opens most
-// blocks before it meets one of them.
-bool Decider::lists_few(const Survivors& survivors) const {
-    constexpr std::uint32_t kFew = 4096;
-    return !is_greedy(params_) && survivors.tokens() <= std::min(kFew, workspace_.vocab / 16);
-}
-
 // What stands behind all filters changes what is drawn, but not what it is drawn from.
 std::optional<Candidate> Decider::late_winner(RowClasses& classes, const Survivors& survivors) {
+    const auto proposed = proposes(params_) ? propose(1.0 / chain_.temperature()) : std::nullopt;
+    if (proposed) return proposed;
     const Adjustments all = all_adjustments(params_);
     const bool lowers = adjust_.lowers_only(all) && !adjust_.has_raising_bias();
     const BoundedValues bounds = lowers ? bounds_of(survivors) : kAllValues;

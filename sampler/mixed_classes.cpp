@@ -24,19 +24,21 @@ std::uint32_t count_values(std::span<const Candidate> sorted) {
 std::uint32_t RowClasses::gather(std::span<const EqualClass> run) {
     const double least = run.back().least;
     const double most = run.front().value;
-    const auto is_within = [least, most](double value) { return value >= least && value <= most; };
-    const bool moves = !adjust_.changes_nothing(on_);
+    const RowRange standing = range_of(least, most);
+    std::uint32_t found = 0;
+    if (standing.least <= standing.most)
+        found = find_in_range(row_, standing.least, standing.most, workspace_);
     std::uint32_t count = 0;
-    const auto take = [&](double value, std::uint32_t token) {
-        // A row that is overwritten during the decision may hold more.
-        if (is_within(value) && count < workspace_.vocab) workspace_.candidates[count++] = {value, token};
-    };
-    const std::uint32_t found = find_in_range(row_, float_above(least), float_below(most), workspace_);
     for (const Found& each : workspace_.found.first(found)) {
-        take(moves ? adjust_(each.token, each.value, on_) : static_cast<double>(each.value), each.token);
+        if (is_moved(each.token) || adjust_.masked(each.token)) continue;
+        const auto value = static_cast<double>(each.value);
+        if (cut_ > 0 && !stands(value, each.token)) continue;
+        workspace_.candidates[count++] = {value, each.token};
     }
     for (const ChangedToken& each : changed()) {
-        if (!is_within(static_cast<double>(each.raw))) take(each.adjusted, each.token);
+        const bool within = each.adjusted >= least && each.adjusted <= most;
+        // A row that is overwritten during the decision may hold more.
+        if (within && count < workspace_.vocab) workspace_.candidates[count++] = {each.adjusted, each.token};
     }
     return count;
 }
@@ -80,9 +82,12 @@ std::uint32_t RowClasses::split(std::uint32_t place, std::uint32_t some, std::ui
     return values;
 }
 
+// Of the tokens that stand as they were written. Zeros of either sign are one value.
 RowRange RowClasses::range_of(double least, double most) const {
-    return {row_, request_.mask, workspace_.block_max.first(row_.blocks), float_above(least),
-            float_below(most)};
+    const float low = float_above(std::max(least, lowest_));
+    const float high = float_below(std::min(most, highest_));
+    return {row_, request_.mask, workspace_.block_max.first(row_.blocks), low == 0.0F ? -0.0F : low,
+            high == 0.0F ? 0.0F : high};
 }
 
 // A mixed class is all that has its code. What the pass leaves at other codes is not used.
@@ -114,12 +119,16 @@ void RowClasses::visit_moved(std::span<const EqualClass> classes, Change change)
     const double least = classes.back().least;
     const double most = classes.front().value;
     const auto within = [least, most](double value) { return value >= least && value <= most; };
+    const auto in_row = [&](double value) { return within(value) && value >= lowest_ && value <= highest_; };
     for (const ChangedToken& each : changed()) {
-        if (within(static_cast<double>(each.raw))) change(static_cast<double>(each.raw), -1);
+        if (in_row(static_cast<double>(each.raw))) change(static_cast<double>(each.raw), -1);
         if (within(each.adjusted)) change(each.adjusted, 1);
     }
     for (const EqualClass& each : classes) {
         if (each.size < each.whole) change(each.value, -std::int64_t{each.whole - each.size});
+    }
+    for (const Cut& each : cuts()) {
+        if (in_row(each.kept.value)) change(each.kept.value, -std::int64_t{each.dropped});
     }
 }
 

@@ -77,15 +77,26 @@ void RowClasses::list_changed() {
     const std::span<std::uint32_t> counts = workspace_.value_counts;
     counts[0] += std::exchange(counts[kSignCode], 0U);
     visit_changed_once(adjust_, on_, row_, workspace_, [&](std::uint32_t token, float raw, double adjusted) {
-        if (adjust_.masked(token)) return;
-        if (adjusted == static_cast<double>(raw)) return;
+        if (adjust_.masked(token) || adjusted == static_cast<double>(raw)) return;
         std::uint32_t code = 0;
         std::memcpy(&code, row_.element(token), proto::element_bytes(row_.dtype));
         // A row that is overwritten during the decision may hold another value now than was counted.
         std::uint32_t& count = counts[class_code(code >> below_code(row_.dtype))];
         count -= count > 0 ? 1 : 0;
-        workspace_.changed[changed_++] = {adjusted, raw, token, 0.0F, 0.0F};
+        note_moved({adjusted, raw, token, 0.0F, 0.0F});
     });
+}
+
+void RowClasses::note_moved(const ChangedToken& token) {
+    workspace_.changed[changed_++] = token;
+    workspace_.moved[token.token / 64] |= std::uint64_t{1} << (token.token % 64);
+}
+
+RowClasses::~RowClasses() {
+    for (const ChangedToken& each : changed()) {
+        workspace_.moved[each.token / 64] = 0;
+        workspace_.dropped[each.token / 64] = 0;
+    }
 }
 
 // Calls visit(code, count) for each code of a finite value that was counted, best first. The counts are all
@@ -154,24 +165,34 @@ Survivors RowClasses::list() {
     return Survivors::of_classes(workspace_, classes_, *this);
 }
 
+// Whether a token of this value that did not move was left by the filters before a step that adjusted.
+bool RowClasses::stands(double value, std::uint32_t token) const {
+    const auto keeps = [&](const Cut& cut) {
+        return cut.kept.value != value || (token >= cut.kept.first && token <= cut.kept.last);
+    };
+    return value >= lowest_ && value <= highest_ && std::all_of(cuts().begin(), cuts().end(), keeps);
+}
+
 // The ids of all tokens of this value, in no particular order.
 std::span<std::uint32_t> RowClasses::list_members(double value) {
     const std::span<std::uint32_t> members = workspace_.class_order;
     std::uint32_t count = 0;
+    const auto take = [&](std::uint32_t token) {
+        // A row that is overwritten during the decision may hold more.
+        if (count < members.size()) members[count++] = token;
+    };
     for (std::uint32_t b = 0; b < row_.blocks; ++b) {
         if (static_cast<double>(workspace_.block_max[b]) < value) continue;
         const std::byte* elements = row_.block(b);
-        const std::uint64_t allowed = allowed_in_block(request_.mask, b);
+        const std::uint64_t allowed = allowed_in_block(request_.mask, b) & ~workspace_.moved[b];
         for (std::uint32_t i = 0; i < kBlock && b * kBlock + i < row_.vocab; ++i) {
-            const float raw = row_.value_in(elements, i);
-            const bool equal = static_cast<double>(raw) == value && (allowed >> i & 1U) != 0;
-            if (equal && adjust_(b * kBlock + i, raw, on_) == value) members[count++] = b * kBlock + i;
+            const bool equal = static_cast<double>(row_.value_in(elements, i)) == value;
+            if (equal && (allowed >> i & 1U) != 0 && stands(value, b * kBlock + i)) take(b * kBlock + i);
         }
     }
-    visit_changed_once(adjust_, on_, row_, workspace_, [&](std::uint32_t token, float raw, double adjusted) {
-        const bool moved = static_cast<double>(raw) != value && adjusted == value;
-        if (moved) members[count++] = token;
-    });
+    for (const ChangedToken& each : changed()) {
+        if (each.adjusted == value) take(each.token);
+    }
     return members.first(count);
 }
 
@@ -195,10 +216,11 @@ const RowClasses::KeptPart& RowClasses::kept_part(const EqualClass& of) {
 }
 
 bool RowClasses::holds(const Survivors& left, const Candidate& candidate) {
+    const std::uint64_t bit = std::uint64_t{1} << (candidate.token % 64);
+    if ((workspace_.dropped[candidate.token / 64] & bit) != 0) return false;
+    if (!is_moved(candidate.token) && !stands(candidate.value, candidate.token)) return false;
     const auto classes = left.classes();
-    const auto found =
-        std::lower_bound(classes.begin(), classes.end(), candidate.value,
-                         [](const EqualClass& each, double value) { return each.least > value; });
+    const auto found = class_at(classes, candidate.value);
     if (found == classes.end() || found->value < candidate.value) return false;
     if (found->size == found->whole) return true;
     const KeptPart& part = kept_part(*found);

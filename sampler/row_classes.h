@@ -4,8 +4,10 @@
 // tell them apart.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
+#include <limits>
 #include <span>
 
 #include "sampler/adjuster.h"
@@ -17,15 +19,30 @@
 
 namespace croupier::sampler {
 
+// The first of these classes that does not lie above the value as a whole.
+template <class Class>
+typename std::span<Class>::iterator class_at(std::span<Class> classes, double value) {
+    return std::lower_bound(classes.begin(), classes.end(), value,
+                            [](const EqualClass& each, double of) { return each.least > of; });
+}
+
 class RowClasses {
   public:
     RowClasses(const BlockedRow& row, const Adjuster& adjust, Adjustments on, const Request& request,
                Workspace& workspace)
         : row_(row), adjust_(adjust), on_(on), request_(request), workspace_(workspace) {}
+    RowClasses(const RowClasses&) = delete;
+    RowClasses& operator=(const RowClasses&) = delete;
+    ~RowClasses();
 
     // In canonical order; a class's members count from 0 in the order of their ids. At least one, where a
     // token is above -inf.
     Survivors list();
+
+    // What was left of them where a step behind a filter adjusts it (late_changes.cpp): `on` are all
+    // adjustments up to that step.
+    Survivors adjust(const Survivors& left, Adjustments on);
+    Adjustments adjustments() const { return on_; }
 
     // Whether a token of the row is one of those that were left of list().
     bool holds(const Survivors& left, const Candidate& candidate);
@@ -65,6 +82,23 @@ class RowClasses {
         std::uint32_t last;
     };
     const KeptPart& kept_part(const EqualClass& of);
+    // What a filter dropped of a class in part, before a step adjusted the rest.
+    struct Cut {
+        KeptPart kept;
+        std::uint32_t dropped;  // of those that did not move
+    };
+    std::span<Cut> cuts() { return std::span(cuts_).first(cut_); }
+    std::span<const Cut> cuts() const { return std::span(cuts_).first(cut_); }
+    bool is_moved(std::uint32_t token) const {
+        return (workspace_.moved[token / 64] >> (token % 64) & 1U) != 0;
+    }
+    bool stands(double value, std::uint32_t token) const;
+    void note_moved(const ChangedToken& token);
+    void note_cut(const EqualClass& of);
+    static void forget_dropped(double value, std::uint32_t token, std::span<Cut> cuts);
+    double move(const Survivors& left, const Candidate& from, double to, std::span<Cut> cuts);
+    void move_changed(const Survivors& left, Adjustments on, std::span<Cut> new_cuts);
+    std::uint32_t merge_moved(std::uint32_t count);
     std::span<std::uint32_t> list_members(double value);
     std::uint32_t gather(std::span<const EqualClass> run);
     std::span<const ChangedToken> changed() const { return workspace_.changed.first(changed_); }
@@ -82,6 +116,11 @@ class RowClasses {
     std::uint32_t codes_ = 0;               // of a 32-bit row
     std::array<KeptPart, 4> kept_parts_{};  // those that were asked about last: few classes are cut
     std::uint32_t known_parts_ = 0;
+    // Of the tokens that stand as they were written, those of these values are left, but for the cuts.
+    double lowest_ = -std::numeric_limits<double>::infinity();
+    double highest_ = std::numeric_limits<double>::infinity();
+    std::array<Cut, 4> cuts_{};  // two steps adjust, and each may find a cut at either end
+    std::uint32_t cut_ = 0;
 };
 
 }  // namespace croupier::sampler

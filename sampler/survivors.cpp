@@ -107,6 +107,17 @@ std::uint32_t Survivors::tokens() const {
     return tokens;
 }
 
+bool Survivors::are_few() const {
+    constexpr std::uint32_t kFew = 4096;
+    return tokens() <= std::min(kFew, workspace_->vocab / 16);
+}
+
+void Survivors::adjust(Step step) {
+    Adjustments on = rows_->adjustments();
+    note(on, step);
+    *this = rows_->adjust(*this, on);
+}
+
 std::uint32_t Survivors::count_above(double value, bool or_equal) const {
     std::uint32_t count = 0;
     for (const EqualClass& each : classes()) {

@@ -30,6 +30,11 @@ class Survivors {
 
     // Whether the members of classes are to be looked for in the row.
     bool is_of_row() const { return rows_ != nullptr; }
+    // Whether so few are left that they are sooner listed than counted or asked about one by one: where
+    // filters left the best out, a race opens most blocks before it meets one of them.
+    bool are_few() const;
+    // What a step of the order makes of those that are left of a row.
+    void adjust(proto::Step step);
 
     // Weighs every class at 1 / temperature, the best class being the heaviest. The masses of mixed classes
     // are summed when a filter needs them.

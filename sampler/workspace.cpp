@@ -65,6 +65,8 @@ std::size_t deal_all(Workspace& workspace, std::byte* memory) {
     carver.deal(workspace.banned, bitmap);
     carver.deal(workspace.listed, bitmap);
     carver.deal(workspace.taken, bitmap);
+    carver.deal(workspace.moved, bitmap);
+    carver.deal(workspace.dropped, bitmap);
     carver.deal(workspace.candidates, vocab);
     carver.deal(workspace.sort_buffer, vocab);
     carver.deal(workspace.raised, vocab);

@@ -128,6 +128,9 @@ class Workspace {
     std::span<std::uint64_t> banned;   // a bit a token: the rules forbid it; all zero between decisions
     std::span<std::uint64_t> listed;   // a bit a token: is among the candidates; all zero between searches
     std::span<std::uint64_t> taken;    // a bit a token: is weighed by itself; all zero between sums
+    // Bits of classes, all zero between decisions.
+    std::span<std::uint64_t> moved;    // a bit a token: it does not stand in its class as it was written
+    std::span<std::uint64_t> dropped;  // a bit a token: a filter dropped it, and then it moved
     std::span<Candidate> candidates;
     std::span<Candidate> sort_buffer;
     std::span<Candidate> raised;  // of a search: what ends above where it stood
