@@ -248,16 +248,28 @@ HWY_EXPORT(ReplacedMassOfValues);
 HWY_EXPORT(EntropySumsOfRange);
 HWY_EXPORT(SumOfDistances);
 
+namespace {
+
+// Without the tokens that have no mass, because they weigh less than half of its unit. (No float lies between
+// this floor and what it is rounded to.)
+RowRange massive(RowRange range, const Weigher& weigher) {
+    constexpr double kNoMass = 31.0;
+    range.least = std::max(range.least, static_cast<float>(weigher.maximum - kNoMass / weigher.scale));
+    return range;
+}
+
+}  // namespace
+
 void weigh_values(std::span<EqualClass> classes, const Weigher& weigher) noexcept {
     HWY_DYNAMIC_DISPATCH(WeighValues)(classes.data(), classes.size(), weigher);
 }
 
 Mass mass_of_range(const RowRange& range, const Weigher& weigher) noexcept {
-    return HWY_DYNAMIC_DISPATCH(MassOfRange)(range, weigher);
+    return HWY_DYNAMIC_DISPATCH(MassOfRange)(massive(range, weigher), weigher);
 }
 
 void add_code_masses(const RowRange& range, const Weigher& weigher, std::span<Mass> masses) noexcept {
-    HWY_DYNAMIC_DISPATCH(AddCodeMasses)(range, weigher, masses.data());
+    HWY_DYNAMIC_DISPATCH(AddCodeMasses)(massive(range, weigher), weigher, masses.data());
 }
 
 void replace_logits(std::span<Candidate> candidates, const AdaptiveLogit& logit) noexcept {
@@ -274,7 +286,7 @@ Mass replaced_mass_of_values(std::span<const EqualClass> classes, const Adaptive
 }
 
 EntropySums entropy_sums_of_range(const RowRange& range, const Weigher& weigher) noexcept {
-    return HWY_DYNAMIC_DISPATCH(EntropySumsOfRange)(range, weigher);
+    return HWY_DYNAMIC_DISPATCH(EntropySumsOfRange)(massive(range, weigher), weigher);
 }
 
 DistanceSums sum_of_distances(const RowRange& range, double reference) noexcept {

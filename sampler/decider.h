@@ -89,6 +89,7 @@ class Decider {
     std::optional<Candidate> late_winner(RowClasses& classes, const Survivors& survivors);
     Candidate draw_adaptive(Survivors& survivors, std::uint32_t tokens);
     std::optional<Candidate> first_maximum();
+    Candidate winner_listed(std::uint32_t candidates, double temperature);
     void answer_alone();
     std::uint32_t answered_of(std::uint32_t tokens) const;
     void note_listed(std::uint32_t candidates, double scale);

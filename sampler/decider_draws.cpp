@@ -71,14 +71,16 @@ void Decider::answer_alone() {
 
 void Decider::draw_untruncated(std::uint32_t candidates) {
     const double temperature = draw_temperature(params_);
-    if (perturbs_logits(params_)) {
-        drawn_ = draw_perturbed(params_, request_, candidates, temperature, workspace_);
-    } else {
-        const auto proposed = proposes(params_) ? propose(scale()) : std::nullopt;
-        drawn_ =
-            proposed ? *proposed : race_.winner_among(temperature, workspace_.candidates.first(candidates));
-    }
+    const auto proposed = proposes(params_) ? propose(scale()) : std::nullopt;
+    drawn_ = proposed ? *proposed : winner_listed(candidates, temperature);
     if (wants_distribution()) note_listed(candidates, 1.0 / temperature);
+}
+
+// By the request's rng, among the workspace's first candidates.
+Candidate Decider::winner_listed(std::uint32_t candidates, double temperature) {
+    return perturbs_logits(params_)
+               ? draw_perturbed(params_, request_, candidates, temperature, workspace_)
+               : race_.winner_among(temperature, workspace_.candidates.first(candidates));
 }
 
 void Decider::draw_survivor(Survivors survivors) {
@@ -94,12 +96,10 @@ void Decider::draw_left(Survivors& survivors) {
         drawn_ = draw_mirostat(survivors, temperature);
     } else if (has_adaptive_p(params_)) {
         drawn_ = draw_adaptive(survivors, survivors.flatten());
-    } else if (perturbs_logits(params_)) {
-        drawn_ = draw_perturbed(params_, request_, survivors.flatten(), temperature, workspace_);
     } else {
         const std::uint32_t tokens = survivors.flatten();
         const auto proposed = proposes(params_) ? propose(1.0 / temperature) : std::nullopt;
-        drawn_ = proposed ? *proposed : race_.winner_among(temperature, workspace_.candidates.first(tokens));
+        drawn_ = proposed ? *proposed : winner_listed(tokens, temperature);
     }
     if (wants_distribution())
         note_listed(survivors.tokens(), has_adaptive_p(params_) ? 1.0 : 1.0 / temperature);
@@ -155,6 +155,12 @@ std::optional<Candidate> Decider::late_winner(RowClasses& classes, const Survivo
     const auto proposed = proposes(params_) ? propose(1.0 / chain_.temperature()) : std::nullopt;
     if (proposed) return proposed;
     const Adjustments all = all_adjustments(params_);
+    if (!survivors.is_of_row()) {
+        const std::uint32_t tokens = survivors.flatten();
+        for (Candidate& each : workspace_.candidates.first(tokens))
+            each.value = adjust_(each.token, row_.value_at(each.token), all);
+        return winner_listed(tokens, chain_.temperature());
+    }
     const bool lowers = adjust_.lowers_only(all) && !adjust_.has_raising_bias();
     const BoundedValues bounds = lowers ? bounds_of(survivors) : kAllValues;
     return winner(chain_.temperature(), bounds,

@@ -56,6 +56,13 @@ std::uint32_t RowClasses::list_left(const Survivors& left, std::size_t first, st
     return static_cast<std::uint32_t>(gone - found.begin());
 }
 
+std::uint32_t RowClasses::list_held(const Survivors& left) {
+    const auto found = workspace_.candidates.first(gather(left.classes()));
+    const auto gone =
+        std::remove_if(found.begin(), found.end(), [&](const Candidate& each) { return !holds(left, each); });
+    return static_cast<std::uint32_t>(gone - found.begin());
+}
+
 std::uint32_t RowClasses::split(std::uint32_t place, std::uint32_t some, std::uint32_t count) {
     const std::span<EqualClass> classes = workspace_.classes;
     const std::span<EqualClass> run = classes.subspan(place, some);

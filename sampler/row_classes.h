@@ -53,6 +53,8 @@ class RowClasses {
     // Puts those that were left of some classes in the workspace's first candidates, in no particular order;
     // returns how many.
     std::uint32_t list_left(const Survivors& left, std::size_t first, std::size_t last);
+    // All that were left, where values between those of two classes may have been dropped.
+    std::uint32_t list_held(const Survivors& left);
 
     // For Survivors, of the workspace's first `count` classes (mixed_classes.cpp). Replaces `some` of them,
     // which are whole, by a class for each of their values; returns how many.

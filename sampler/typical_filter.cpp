@@ -4,6 +4,7 @@
 #include <cstddef>
 
 #include "sampler/formulas.h"
+#include "sampler/row_classes.h"
 #include "sampler/survivors.h"
 
 namespace croupier::sampler {
@@ -85,9 +86,14 @@ void Survivors::keep_typical(double typical_p) {
     const std::span<EqualClass> all = kept();
     all[order[cut.place]].size = cut.members;
     for (const std::uint32_t place : order.subspan(cut.place + 1)) all[place].size = 0;
-    const auto gone =
-        std::remove_if(all.begin(), all.end(), [](const EqualClass& each) { return each.size == 0; });
+    const auto is_dropped = [](const EqualClass& each) { return each.size == 0; };
+    const auto first = std::find_if_not(all.begin(), all.end(), is_dropped);
+    const auto last = std::find_if_not(all.rbegin(), all.rend(), is_dropped).base();
+    const bool has_gap = std::any_of(first, last, is_dropped);
+    const auto gone = std::remove_if(all.begin(), all.end(), is_dropped);
     count_ = static_cast<std::uint32_t>(gone - all.begin());
+    // Of classes whose distances round to the same, the cut may leave some members of the first.
+    if (has_gap && is_of_row()) *this = Survivors(*workspace_, rows_->list_held(*this));
 }
 
 }  // namespace croupier::sampler
