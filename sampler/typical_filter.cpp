@@ -87,12 +87,13 @@ void Survivors::keep_typical(double typical_p) {
     all[order[cut.place]].size = cut.members;
     for (const std::uint32_t place : order.subspan(cut.place + 1)) all[place].size = 0;
     const auto is_dropped = [](const EqualClass& each) { return each.size == 0; };
+    const auto is_cut = [](const EqualClass& each) { return each.size < each.whole; };
     const auto first = std::find_if_not(all.begin(), all.end(), is_dropped);
     const auto last = std::find_if_not(all.rbegin(), all.rend(), is_dropped).base();
-    const bool has_gap = std::any_of(first, last, is_dropped);
+    // Of classes whose distances round to the same, those behind the first are dropped first.
+    const bool has_gap = last - first > 2 && std::any_of(first + 1, last - 1, is_cut);
     const auto gone = std::remove_if(all.begin(), all.end(), is_dropped);
     count_ = static_cast<std::uint32_t>(gone - all.begin());
-    // Of classes whose distances round to the same, the cut may leave some members of the first.
     if (has_gap && is_of_row()) *this = Survivors(*workspace_, rows_->list_held(*this));
 }
 

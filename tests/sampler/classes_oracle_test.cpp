@@ -123,6 +123,16 @@ void fill_request(LmCase& of, std::uint32_t vocab, Generator& generator) {
     if (one_in(2, generator)) of.request.feedback = {static_cast<double>(generator() % 80) * 0.1, 1.0};
 }
 
+void check_against_reference(const LmCase& of, Workspace& workspace, std::uint64_t number) {
+    const RowFixture row(of.logits, of.shape, of.order_seed);
+    const proto::Decision ours = decide_once(row.view(), of.request, workspace);
+    const reference::Outcome expected = reference::decide(row.view(), of.request);
+    const Answer& answer = workspace.answer();
+    const std::string found = difference(outcome_of(ours, answer), expected, Logprobs::within_error);
+    if (!found.empty())
+        FAIL("case " << number << ": " << found << "; path " << name_of(answer.path) << "; " << describe(of));
+}
+
 }  // namespace
 
 TEST_CASE("every chain over the classes of a long row decides and answers as the reference does") {
@@ -135,19 +145,56 @@ TEST_CASE("every chain over the classes of a long row decides and answers as the
         for (std::uint64_t number = 0; number < cases / 3; ++number) {
             if (number % 4 == 0) fill_row(of, vocab, generator);
             fill_request(of, vocab, generator);
-            const RowFixture row(of.logits, of.shape, of.order_seed);
-            const proto::Decision ours = decide_once(row.view(), of.request, workspace);
-            const reference::Outcome expected = reference::decide(row.view(), of.request);
-            const Answer& answer = workspace.answer();
-            const std::string found = difference(outcome_of(ours, answer), expected, Logprobs::within_error);
-            if (!found.empty()) {
-                FAIL("case " << number << ": " << found << "; path " << name_of(answer.path) << "; "
-                             << describe(of));
-            }
-            by_classes += answer.path == DecisionPath::classes ? 1U : 0U;
+            check_against_reference(of, workspace, number);
+            by_classes += workspace.answer().path == DecisionPath::classes ? 1U : 0U;
         }
     }
     CHECK(by_classes > cases / 3);
+}
+
+// Penalties that add and take 2 round what they leave of tiny values.
+TEST_CASE(
+    "typical-p may keep some tokens of one value and none of the next, which is as far from the entropy") {
+    constexpr std::uint32_t kVocab = 640;
+    Workspace workspace(kVocab);
+    LmCase of;
+    of.shape.dtype = GENERATE(proto::Dtype::bf16, proto::Dtype::fp16, proto::Dtype::fp32);
+    for (std::uint32_t token = 0; token < kVocab; ++token) {
+        const auto step = static_cast<float>(token % 11);
+        of.logits.push_back(token % 40 == 0 ? -1.0F : quantised(-6e-7F * step, of.shape.dtype));
+        (token % 2 == 0 ? of.prompt : of.output).push_back(static_cast<std::int32_t>(token));
+    }
+    bind_request(of);
+    of.request.max_length = 10000;
+    of.params.repetition_penalty = 0.8;
+    of.params.frequency_penalty = 2.0;
+    of.params.presence_penalty = -2.0;
+    of.params.temperature = 100.0;
+    of.params.support = 1000;
+    const bool late = GENERATE(false, true);
+    if (late) of.params.order = {Step::temperature, Step::typical_p, Step::penalties};
+    for (std::uint32_t part = 1; part < 200; ++part) {
+        of.params.typical_p = 0.005 * part;
+        check_against_reference(of, workspace, part);
+    }
+}
+
+TEST_CASE("rng shvs proposes where penalties stand behind a dynamic temperature") {
+    constexpr std::uint32_t kVocab = 300;
+    Workspace workspace(kVocab);
+    LmCase of;
+    Generator generator = seeded(20261129);
+    fill_lm_row(of, kVocab, proto::Dtype::bf16, generator);
+    of.prompt = of.best;
+    bind_request(of);
+    of.request.max_length = 10000;
+    of.params.rng = proto::Rng::shvs;
+    of.params.dynatemp_range = 0.4;
+    of.params.presence_penalty = -1.0;
+    of.params.repetition_penalty = 1.3;
+    of.params.order = {Step::temperature, Step::penalties};
+    for (of.params.seed = 0; of.params.seed < 100; ++of.params.seed)
+        check_against_reference(of, workspace, of.params.seed);
 }
 
 }  // namespace croupier::sampler::test
