@@ -27,14 +27,17 @@ class Planner {
         plan_.key = {params_.seed, setting_.position, params_.child};
         plan_.temperature = race_temperature(params_);
         plan_.perturbs_logits = perturbs_logits(params_);
-        plan_.cut = first_cut(params_);
+        plan_.cut = first_cut(params_, {!asks_sigma(), races_alone()});
         plan_.adjusts_first = changes_first(params_, plan_.cut);
         plan_.adjusts_last =
             !plan_.adjusts_first && !replaces_draw(params_) && changes_last(params_, plan_.cut);
         plan_.changes_logits = setting_.rules.changes || takes_adjustment(params_);
         plan_.sums_processed = wants_processed(params_) && is_told_by_weight();
         plan_.answers_left = wants_shares() || (wants_processed(params_) && !plan_.sums_processed);
-        if (is_counted()) plan_.cut.top_k = 0;
+        if (is_counted()) {
+            plan_.cut.top_k = 0;
+            plan_.cut.behind_sigma = plan_.cut.tempered = false;
+        }
         plan_.path = first_path();
         plan_.draws_plainly = draws_plainly();
         return plan_;
@@ -43,6 +46,17 @@ class Planner {
   private:
     // Of the tokens that are left. A greedy draw's support is one token, whatever the others weigh.
     bool wants_shares() const { return wants_support(params_, setting_) && !is_greedy(params_); }
+
+    // Whether nothing but the draw's winner is answered that depends on what is left.
+    bool draws_alone() const {
+        return !replaces_draw(params_) && !wants_shares() && !wants_processed(params_);
+    }
+    bool races_alone() const { return draws_alone() && params_.rng == proto::Rng::race; }
+    // Whether a winner among all tokens is asked about the one filter, a top-n sigma.
+    bool asks_sigma() const {
+        return draws_alone() && !is_tempered_dynamically(params_) &&
+               only_filter(params_) == Step::top_n_sigma;
+    }
 
     // Whether the distribution is that of all tokens as they stand, at a temperature that the request says.
     bool is_told_by_weight() const {
@@ -66,6 +80,10 @@ class Planner {
             return DecisionPath::classes;
         }
         if (!plan_.cut.none()) return search_head();
+        if (plan_.cut.by_sigma()) {
+            plan_.applied = Step::top_n_sigma;
+            return DecisionPath::head;
+        }
         if (plan_.cut.by_top_p() && !asks_winner(Step::top_p)) {
             plan_.applied = Step::top_p;
             return DecisionPath::head;
@@ -76,7 +94,8 @@ class Planner {
 
     // How many pass a min-p alone depends on the row: most often few.
     DecisionPath search_head() {
-        if (!is_tempered_dynamically(params_) && asks_winner(Step::min_p)) plan_.asked = Step::min_p;
+        const bool knows_temperature = !is_tempered_dynamically(params_) || plan_.cut.tempered;
+        if (knows_temperature && asks_winner(Step::min_p)) plan_.asked = Step::min_p;
         if (plan_.cut.behind_sigma) plan_.applied = Step::top_n_sigma;
         plan_.gives_up = plan_.cut.top_k == 0;
         return DecisionPath::head;

@@ -79,17 +79,25 @@ struct FirstCut {
     double top_p = 1.0;         // only where no other filter cuts
     double scale = 1.0;         // the inverse temperature at which min_p and top_p weigh
     bool behind_sigma = false;  // of what a top-n sigma leaves
+    bool tempered = false;      // behind a temperature that follows from the entropy of all tokens
     std::uint32_t steps = 0;    // how many steps of the order stand before the one that ends the cut
 
     constexpr bool none() const { return top_k == 0 && min_p == 0.0; }
     constexpr bool by_top_p() const { return top_p < 1.0; }
+    constexpr bool by_sigma() const { return behind_sigma && none(); }
 
     bool operator==(const FirstCut&) const = default;
 };
 
-// A top-n sigma keeps the best tokens, so that a top-k or a min-p behind it keeps the same of these as of all
-// tokens: `passes_sigma` looks for one.
-constexpr FirstCut cut_of(const SamplingParams& params, bool passes_sigma) {
+// What a cut is looked for behind.
+struct CutBehind {
+    // A top-n sigma keeps the best tokens, so that a top-k or a min-p behind it keeps the same of these as of
+    // all tokens.
+    bool sigma = false;
+    // A temperature that depends on the entropy: the cut's scale is then not that of its filters.
+    bool dynamic_temperature = false;
+};
+constexpr FirstCut cut_of(const SamplingParams& params, const CutBehind& behind) {
     FirstCut cut;
     if (is_greedy(params)) cut.top_k = 1;
     for (const Step step : order_of(params)) {
@@ -97,17 +105,20 @@ constexpr FirstCut cut_of(const SamplingParams& params, bool passes_sigma) {
         // min_p and top_k keep the same tokens in either order, so that both may cut together. A step between
         // them that changes a value or a temperature ends the cut.
         if (cut.min_p > 0.0 && on && step != Step::top_k) break;
-        if (cut.behind_sigma && on && changes_logits(step)) break;
-        if (on && step == Step::temperature) {
-            if (params.dynatemp_range > 0.0) break;
+        if ((cut.behind_sigma || cut.tempered) && on && changes_logits(step)) break;
+        if (on && step == Step::temperature && params.dynatemp_range > 0.0) {
+            if (!behind.dynamic_temperature || cut.behind_sigma) break;
+            cut.tempered = true;
+        } else if (on && step == Step::temperature) {
             cut.scale = 1.0 / effective_temperature(params);
         } else if (on && step == Step::min_p) {
             cut.min_p = params.min_p;
-        } else if (on && step == Step::top_n_sigma && passes_sigma) {
+        } else if (on && step == Step::top_n_sigma && behind.sigma && !cut.tempered) {
             cut.behind_sigma = true;
         } else if (on && is_filter(step)) {
             if (step == Step::top_k) cut.top_k = params.top_k;
-            if (step == Step::top_p && cut.none() && !cut.behind_sigma) cut.top_p = params.top_p;
+            const bool is_first = cut.none() && !cut.behind_sigma && !cut.tempered;
+            if (step == Step::top_p && is_first) cut.top_p = params.top_p;
             break;
         }
         ++cut.steps;
@@ -115,11 +126,21 @@ constexpr FirstCut cut_of(const SamplingParams& params, bool passes_sigma) {
     return cut;
 }
 
-constexpr FirstCut first_cut(const SamplingParams& params) {
-    FirstCut behind = cut_of(params, true);
-    if (behind.behind_sigma && behind.none()) return cut_of(params, false);
-    if (behind.top_k == 1) behind.behind_sigma = false;  // a top-n sigma keeps the best token
-    return behind;
+// What else a request's first cut may be.
+struct CutBy {
+    bool sigma = false;  // what few deviations leave, listed for what comes behind it
+    // Behind a dynamic temperature: nothing is answered that depends on its last bit.
+    bool dynamic_temperature = false;
+};
+constexpr FirstCut first_cut(const SamplingParams& params, const CutBy& by) {
+    // Of two deviations below the largest, few of a usual row's tokens are within.
+    constexpr double kFewSigmas = 2.0;
+    FirstCut cut = cut_of(params, {true, by.dynamic_temperature});
+    if (cut.by_sigma() && by.sigma && params.top_n_sigma <= kFewSigmas) return cut;
+    if ((cut.behind_sigma || cut.tempered) && cut.none()) return cut_of(params, {});
+    // A top-n sigma keeps the best token, and alone it is drawn at any temperature.
+    if (cut.top_k == 1) cut.behind_sigma = cut.tempered = false;
+    return cut;
 }
 
 // Whether every change of logits that is taken stands before what ends the cut: then a token has one value.

@@ -56,6 +56,12 @@ bool penalises_mildly(const SamplingParams& params) {
            !takes_step(params, Step::dry);
 }
 
+// The scale at which a min-p weighs, or no less than it.
+double least_scale(const Plan& plan, const SamplingParams& params) {
+    if (!plan.cut.tempered) return plan.cut.scale;
+    return 1.0 / std::max(params.temperature + params.dynatemp_range, kLowestTemperature);
+}
+
 // How far below the largest entry a token may stand that passes a min-p. Penalties take the largest down, and
 // with it the threshold: the more, the longer the history that they count. Bans and biases do so by any
 // amount.
@@ -69,7 +75,7 @@ float reach_of(const Plan& plan, const SamplingParams& params) {
     constexpr Lowered kLowered[] = {{300, 3.0}, {1500, 6.0}};
     constexpr float kAnything = std::numeric_limits<float>::infinity();
     if (!(plan.cut.min_p > 0.0) || plan.rules.changes) return kAnything;
-    const double reach = -std::log(plan.cut.min_p) / plan.cut.scale;
+    const double reach = -std::log(plan.cut.min_p) / least_scale(plan, params);
     if (!plan.changes_logits) return static_cast<float>(reach);
     const auto* lowered = std::find_if(std::begin(kLowered), std::end(kLowered), [&](const Lowered& each) {
         return plan.key.position <= each.history;
@@ -152,10 +158,11 @@ bool finds_head(const Plan& plan, const SamplingParams& params, std::uint32_t ro
     constexpr double kListedReach = 5.0;
     constexpr double kListedUpTo = 0.7;
     if (plan.lists_nucleus()) return plan.cut.scale * kListedUpTo >= 1.0;
-    if (plan.cut.behind_sigma && plan.changes_logits) return false;
+    if ((plan.cut.behind_sigma || plan.cut.tempered) && plan.changes_logits) return false;
+    if (plan.cut.by_sigma()) return true;
     if (plan.cut.top_k > 0) return plan.cut.top_k <= static_cast<std::int32_t>(entries_in(room));
     const bool asks_winner = plan.asked == Step::min_p && params.rng == proto::Rng::race;
-    return asks_winner || -std::log(plan.cut.min_p) <= kListedReach * plan.cut.scale;
+    return asks_winner || -std::log(plan.cut.min_p) <= kListedReach * least_scale(plan, params);
 }
 
 // Of the ids that are allowed alone nothing but their own logits is looked at, whatever filters them. But a
@@ -227,7 +234,7 @@ void want_race(LeanWant& want, const Plan& plan, const SamplingParams& params, b
 }
 
 void want_blocks(LeanWant& want, const Plan& plan, const SamplingParams& params, bool knows_lifted) {
-    if (plan.cut.behind_sigma) want.flags.add(Want::spread);
+    if (plan.cut.behind_sigma || plan.cut.tempered) want.flags.add(Want::spread);
     if (plan.path == DecisionPath::mirostat) {
         want.by_maximum = kOfMirostat;
     } else if (plan.lists_nucleus()) {
@@ -236,7 +243,11 @@ void want_blocks(LeanWant& want, const Plan& plan, const SamplingParams& params,
         want.by_maximum = kGreedy;
         // Of a flat row so many pass a min-p that it is asked of the race's winner.
         const bool asks = plan.asked == Step::min_p && params.rng == proto::Rng::race;
-        if (asks && !penalties_raise(params) && knows_lifted) want_racers(want);
+        if (asks && plan.cut.tempered) {
+            want.by_race = kOfRace;
+        } else if (asks && !penalties_raise(params) && knows_lifted) {
+            want_racers(want);
+        }
     } else {
         want_race(want, plan, params, knows_lifted);
     }
@@ -301,7 +312,8 @@ void spare_few_racers(std::span<LeanWant> wants, std::uint32_t room) {
 
 bool suffices(const Plan& plan, const SamplingParams& params, const LeanWant& want) {
     if (want.flags.has_any(Want::whole | Want::draw) || plan.path == DecisionPath::listed) return true;
-    const bool finds_best = plan.path == DecisionPath::head && plan.cut.top_k > 0 && !plan.cut.behind_sigma;
+    const bool by_row = plan.cut.behind_sigma || plan.cut.tempered;
+    const bool finds_best = plan.path == DecisionPath::head && plan.cut.top_k > 0 && !by_row;
     if (!finds_best || plan.changes_logits) return false;
     const std::uint32_t best = std::max(static_cast<std::uint32_t>(plan.cut.top_k), ranked_logprobs(params));
     if (want.flags.has(Want::best_entries)) return want.by_maximum >= best;

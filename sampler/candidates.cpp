@@ -32,11 +32,15 @@ std::uint64_t bit_of(std::uint32_t token) {
 
 }  // namespace
 
-double min_p_floor(double min_p, double scale, double maximum) noexcept {
+ValueRange min_p_range(double min_p, double low_scale, double high_scale, double maximum) noexcept {
     // The logarithm is of normal numbers only.
-    const double reach = log_positive(std::max(min_p, std::numeric_limits<double>::min())) / scale;
-    const double slack = 1e-9 * (1.0 + std::abs(maximum) + std::abs(reach));
-    return maximum + reach - slack;
+    const double reach = log_positive(std::max(min_p, std::numeric_limits<double>::min()));
+    const double slack = 1e-9 * (1.0 + std::abs(maximum) + std::abs(reach / low_scale));
+    return {maximum + reach / low_scale - slack, maximum + reach / high_scale + slack};
+}
+
+double min_p_floor(double min_p, double scale, double maximum) noexcept {
+    return min_p_range(min_p, scale, scale, maximum).low;
 }
 
 float floor_for_blocks(std::span<const float> block_max, std::uint32_t wanted) noexcept {
@@ -312,7 +316,7 @@ bool CandidateSearch::ask_for_needed(const Pruning& pruning, double least, std::
 
 Gathered CandidateSearch::search(const Pruning& pruning) {
     if (pruning.adjustments.rules && !request_.allowed_ids.empty()) return listed(pruning.adjustments);
-    return pruning.none() ? at_least(kNoFloor, pruning.adjustments) : prune(pruning);
+    return pruning.none() ? at_least(float_below(pruning.least), pruning.adjustments) : prune(pruning);
 }
 
 }  // namespace croupier::sampler

@@ -37,7 +37,7 @@ class CandidateSearch {
         : row_(row), adjust_(adjust), request_(request), workspace_(workspace) {}
 
     // Leaves in the workspace's candidates, adjusted, every token that can pass; others may be among them.
-    // With nothing to prune by, all tokens above -inf, in the order of their ids.
+    // With nothing to prune by but what ends too low, all others above -inf, in the order of their ids.
     Gathered search(const Pruning& pruning);
 
     // All tokens whose raw value is at least `floor` and whose adjusted one is above -inf.
@@ -78,6 +78,13 @@ class CandidateSearch {
 // No token below it can pass min_p. Its slack far exceeds the rounding of log and of the weights; tokens
 // above it are judged by their weights, so that no bit of log reaches a decision.
 double min_p_floor(double min_p, double scale, double maximum) noexcept;
+
+// The values between which min_p's least one lies, where the scale lies between these.
+struct ValueRange {
+    double low;
+    double high;
+};
+ValueRange min_p_range(double min_p, double low_scale, double high_scale, double maximum) noexcept;
 
 // The largest value that at least `wanted` of the blocks reach, or one a little below it; -inf when there are
 // fewer.

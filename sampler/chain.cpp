@@ -58,10 +58,15 @@ void Chain::set_temperature(Survivors& survivors) {
     temperature_ = dynamic_temperature(params_, survivors.entropy(), survivors.tokens());
 }
 
-void Chain::apply(Survivors& survivors, const Adjustments& done, Step applied) {
+void Chain::apply(Survivors& survivors, const Adjustments& done, Step applied,
+                  std::optional<double> given) {
     temperature_ = 1.0;
     for (const Step step : order_of(params_)) {
-        if (step == Step::temperature && takes_step(params_, step)) set_temperature(survivors);
+        if (step == Step::temperature && given) {
+            temperature_ = *given;
+        } else if (step == Step::temperature && takes_step(params_, step)) {
+            set_temperature(survivors);
+        }
         const bool late = (step == Step::penalties && !done.penalties) || (step == Step::dry && !done.dry);
         if (late && takes_step(params_, step)) adjust_late(survivors, step);
         if (!is_filter(step) || !takes_step(params_, step)) continue;

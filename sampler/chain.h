@@ -1,6 +1,8 @@
 // A request's order of steps: what the search may prune by, and the filters, one after another.
 #pragma once
 
+#include <optional>
+
 #include "proto/sampling.h"
 #include "request/plan.h"
 #include "sampler/adjuster.h"
@@ -25,7 +27,9 @@ class Chain {
     // Applies the order's filters to candidates that were searched for with the adjustments `done`, except
     // the filter `applied`, which the search applied already. Whether the survivors are weighed, and at which
     // temperature, is left open.
-    void apply(Survivors& survivors, const Adjustments& done, proto::Step applied);
+    // `given`: the dynamic temperature, where it does not follow from the candidates.
+    void apply(Survivors& survivors, const Adjustments& done, proto::Step applied,
+               std::optional<double> given = std::nullopt);
     double temperature() const { return temperature_; }
 
   private:

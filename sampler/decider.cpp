@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "sampler/draw.h"
-#include "sampler/dynamic_temperature.h"
+#include "sampler/float_bounds.h"
 #include "sampler/logprobs.h"
 #include "sampler/proposal_draw.h"
 #include "sampler/row_mask.h"
@@ -87,13 +87,14 @@ DecisionError Decider::take(DecisionPath path) {
                                   std::size_t{kBlock} * proto::element_bytes(row_.dtype));
     switch (path) {
         case DecisionPath::head:
+            if (plan_.cut.tempered) return from_tempered();
             return applied_ == proto::Step::top_p ? from_nucleus() : from_candidates();
         case DecisionPath::listed:
             return from_candidates();
         case DecisionPath::race:
             return race_all();
         case DecisionPath::asked:
-            return plan_.asked == proto::Step::temperature ? race_by_entropy() : ask_winners();
+            return request::is_tempered_dynamically(params_) ? race_by_entropy() : ask_winners();
         case DecisionPath::mirostat:
             return from_mirostat();
         case DecisionPath::proposals:
@@ -146,16 +147,6 @@ DecisionError Decider::ask_winners() {
     return answer_exactly();
 }
 
-// The dynamic temperature is known to lie in an interval: a winner that is clear at one temperature in it
-// wins at all of them.
-DecisionError Decider::race_by_entropy() {
-    WinnerQuestion row(plan_.asked, params_, row_, adjust_, search_, pruning_, workspace_);
-    if (!row.begin()) return answer_exactly();
-    const auto tempered = dynamic_temperature_interval(params_, row);
-    const auto clear = tempered ? race_.clear_winner(tempered->temperature, tempered->margin) : std::nullopt;
-    return clear ? drawn(clear) : answer_exactly();
-}
-
 DecisionError Decider::answer_exactly() {
     workspace_.answer_space.left_open = workspace_.answer_space.path;
     return take(DecisionPath::classes);
@@ -198,6 +189,12 @@ std::optional<std::uint32_t> Decider::keep_from(const WinnerQuestion::Interval& 
     return static_cast<std::uint32_t>(end - all.begin());
 }
 
+// Whether tokens from that value on are better counted than listed and sorted.
+bool Decider::reach_many(double least) const {
+    constexpr std::uint32_t kMostBlocks = 512;
+    return count_at_least(workspace_.block_max.first(row_.blocks), float_below(least)) > kMostBlocks;
+}
+
 void Decider::forget_cut() {
     pruning_.top_k = 0;
     pruning_.min_p = 0.0;
@@ -215,6 +212,7 @@ DecisionError Decider::from_candidates() {
     const auto kept = behind_sigma ? kept_by_sigma() : std::nullopt;
     if (behind_sigma && !kept) return answer_without_cut();
     if (kept) pruning_.least = kept->low;
+    if (kept && plan_.cut.by_sigma() && reach_many(kept->low)) return answer_without_cut();
     const Gathered found = search_.search(pruning_);
     if (row_.lacks_blocks()) return DecisionError::none;
     if (found.gave_up) return answer_many();

@@ -12,6 +12,7 @@
 #include "sampler/blocked_row.h"
 #include "sampler/candidates.h"
 #include "sampler/chain.h"
+#include "sampler/dynamic_temperature.h"
 #include "sampler/formulas.h"
 #include "sampler/hash_race.h"
 #include "sampler/lean_draw.h"
@@ -65,12 +66,17 @@ class Decider {
     proto::DecisionError from_candidates();
     std::optional<WinnerQuestion::Interval> kept_by_sigma();
     std::optional<std::uint32_t> keep_from(const WinnerQuestion::Interval& from, std::uint32_t candidates);
+    bool reach_many(double least) const;
     void forget_cut();
     proto::DecisionError answer_without_cut();
     proto::DecisionError answer_many();
     proto::DecisionError from_classes();
     proto::DecisionError race_all();
     proto::DecisionError ask_winners();
+    std::optional<TemperatureInterval> temperature_by_entropy();
+    std::optional<std::uint32_t> kept_at_all(const TemperatureInterval& tempered, std::uint32_t candidates);
+    proto::DecisionError from_tempered();
+    std::optional<Candidate> clear_winner(const TemperatureInterval& tempered);
     proto::DecisionError race_by_entropy();
     proto::DecisionError from_mirostat();
     proto::DecisionError from_nucleus();
@@ -145,6 +151,7 @@ class Decider {
     HashRace hash_race_;
     CandidateSearch search_;
     Chain chain_;
+    std::optional<TemperatureInterval> tempered_;  // once it was told
     Candidate drawn_{};
     float processed_logprob_ = kNoLogprob;
 };

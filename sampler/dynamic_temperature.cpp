@@ -17,6 +17,8 @@ constexpr double kReach = 32.0;
 // margin's own subtraction, at either temperature.
 constexpr double kRounding = 0x1p-24;
 constexpr double kRoundings = 12.0;
+// What the formula's power and products round.
+constexpr double kPower = 0x1p-40;
 // Beyond it a race tells little.
 constexpr double kWidest = 1e-3;
 constexpr double kLargestScore = 1e30;
@@ -34,8 +36,9 @@ std::optional<TemperatureInterval> dynamic_temperature_interval(const proto::Sam
     const double width = (high - low) / low + 4.0 * kRounding;
     const double largest = (std::abs(row.highest()) + std::abs(row.highest_changed())) / low + 2.0 * kReach;
     if (!(width <= kWidest) || !(largest < kLargestScore)) return std::nullopt;
-    const double margin = kReach * width + kRoundings * kRounding * largest;
-    return TemperatureInterval{(low + high) / 2.0, static_cast<float>(margin)};
+    const double rounding = kRoundings * kRounding * largest;
+    return TemperatureInterval{low * (1.0 - kPower), high * (1.0 + kPower),
+                               static_cast<float>(kReach * width + rounding), static_cast<float>(rounding)};
 }
 
 }  // namespace croupier::sampler

@@ -10,8 +10,14 @@
 namespace croupier::sampler {
 
 struct TemperatureInterval {
-    double temperature;
-    float margin;  // of scores: a winner by more wins at all the others too
+    double low;
+    double high;
+    float margin;    // of scores at the middle: a winner by more wins at all the others too
+    float rounding;  // of scores at both ends: who wins by more at each wins at all between
+
+    double middle() const { return (low + high) / 2.0; }
+    // From the middle to either end, as a share.
+    double error() const { return (high - low) / low; }
 };
 
 // Nothing if too little is known.

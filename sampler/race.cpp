@@ -106,4 +106,13 @@ Candidate Race::winner_among(double temperature, std::span<const Candidate> cand
     return best_;
 }
 
+std::optional<Candidate> Race::clear_winner_among(double temperature, float margin,
+                                                  std::span<const Candidate> candidates) {
+    margin_ = margin;
+    rival_ = proto::race::constants::kLeastScore;
+    const Candidate best = winner_among(temperature, candidates);
+    margin_ = 0.0F;
+    return rival_ < score_ - margin ? std::optional(best) : std::nullopt;
+}
+
 }  // namespace croupier::sampler

@@ -81,12 +81,13 @@ class Race {
         return found_ ? std::optional(best_) : std::nullopt;
     }
 
-    // The winner among all tokens if no other comes within `margin` of its score. Nothing if one does, or if
-    // none is above -inf.
-    std::optional<Candidate> clear_winner(double temperature, float margin) {
+    // As winner(), if no other token comes within `margin` of its score. Nothing if one does.
+    template <class Eligible>
+    std::optional<Candidate> clear_winner(double temperature, float margin, const BoundedValues& values,
+                                          Eligible eligible) {
         margin_ = margin;
         rival_ = proto::race::constants::kLeastScore;
-        const auto best = winner(temperature, kAllValues, runs_anywhere);
+        const auto best = winner(temperature, values, eligible);
         margin_ = 0.0F;
         return best && rival_ < score_ - margin ? best : std::nullopt;
     }
@@ -109,6 +110,9 @@ class Race {
 
     // The same among candidates, whatever the row holds.
     Candidate winner_among(double temperature, std::span<const Candidate> candidates);
+    // As clear_winner().
+    std::optional<Candidate> clear_winner_among(double temperature, float margin,
+                                                std::span<const Candidate> candidates);
 
   private:
     bool foresees() const;

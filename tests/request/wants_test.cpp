@@ -116,11 +116,12 @@ TEST_CASE("one filter that a row's spread decides needs no whole row, where noth
     CHECK(flags([](auto& params) { params.top_n_sigma = 1.0; }) == kSpread);
     CHECK(flags([](auto& params) { params.typical_p = 0.9; }) == kSpread);
     CHECK(flags([](auto& params) { params.dynatemp_range = 0.5; }) == kSpread);
-    CHECK(flags([](auto& params) { params.top_n_sigma = params.dynatemp_range = 0.5; }) == kWhole);
-    CHECK(flags([](auto& params) {
-              params.top_n_sigma = 1.0;
-              params.top_p = 0.9;
-          }) == kWhole);
+    // What few deviations leave is listed.
+    CHECK(flags([](auto& params) { params.top_n_sigma = params.dynatemp_range = 0.5; }) == kSpread);
+    CHECK(flags([](auto& params) { params.top_n_sigma = 1.0, params.top_p = 0.9; }) == kSpread);
+    CHECK(flags([](auto& params) { params.top_n_sigma = 2.5, params.top_p = 0.9; }) == kWhole);
+    CHECK(flags([](auto& params) { params.typical_p = 1e-4; }) == kWhole);
+    CHECK(flags([](auto& params) { params.xtc_probability = 1.0, params.xtc_threshold = 1e-5; }) == kWhole);
     CHECK(flags([](auto& params) {
               params.typical_p = 0.9;
               params.repetition_penalty = 1.1;

@@ -51,8 +51,8 @@ TEST_CASE("what a first filter lets through needs no whole row, whatever comes b
           Answers{true, false, false, true});
     CHECK(with_each([](auto& params) { params.xtc_probability = 0.5; }) ==
           Answers{false, false, false, true});
-    // The entropy comes before these filters.
-    CHECK(with_each([](auto& params) { params.dynatemp_range = 0.5; }) == Answers{false, true, true, true});
+    // The entropy comes before these filters: the row's spread tells it.
+    CHECK(with_each([](auto& params) { params.dynatemp_range = 0.5; }) == Answers{false, false, false, true});
     // What is far below the best is most of a flat row.
     CHECK(whole([](auto& params) { params.adaptive_target = 0.3, params.min_p = 1e-6; }));
     CHECK(whole([](auto& params) { params.mirostat = 2, params.min_p = 1e-6; }));
@@ -163,8 +163,11 @@ TEST_CASE("a top-n sigma before what cuts is told by the spread, where nothing c
     const auto penalised = [](auto& params) { params.min_p = 0.1, params.repetition_penalty = 1.1; };
     CHECK((want(penalised).flags & kAsked) == Want::whole);
     CHECK((want([](auto& params) { params.top_k = 40; }, {false, true}).flags & kAsked) == Want::whole);
-    CHECK((want([](auto& params) { params.top_p = 0.9; }).flags & kAsked) == Want::whole);
-    CHECK((want([](auto& params) { params.dynatemp_range = 0.2, params.min_p = 0.1; }).flags & kAsked) ==
+    // What few deviations leave is listed for what comes behind it.
+    const auto dynamic = [](auto& params) { params.dynatemp_range = 0.2, params.min_p = 0.1; };
+    CHECK((want([](auto& params) { params.top_p = 0.9; }).flags & kAsked) == Want::spread);
+    CHECK((want(dynamic).flags & kAsked) == Want::spread);
+    CHECK((want([](auto& params) { params.top_p = 0.9, params.top_n_sigma = 2.5; }).flags & kAsked) ==
           Want::whole);
     // Behind penalties that come behind the sigma a token has two values.
     const auto late = [](auto& params) {

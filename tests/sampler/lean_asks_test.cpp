@@ -381,6 +381,47 @@ TEST_CASE("top-n sigma, typical and a dynamic temperature are decided by the row
     }
 }
 
+// The same, and what they let through is among the best entries.
+TEST_CASE("filters behind a top-n sigma or a dynamic temperature are decided by spread and best entries") {
+    using proto::SamplingParams;
+    std::mt19937_64 generator(20261127);
+    Workspace workspace(kVocab);
+    LmCase of;
+    for (const auto set : {
+             +[](SamplingParams& params) { params.dynatemp_range = 0.3, params.min_p = 0.1; },
+             +[](SamplingParams& params) { params.dynatemp_range = 0.3, params.top_k = 30; },
+             +[](SamplingParams& params) {
+                 params.dynatemp_range = 0.3, params.min_p = 0.1, params.top_k = 30, params.top_p = 0.9;
+             },
+             +[](SamplingParams& params) {
+                 params.dynatemp_range = 0.3, params.top_k = 30, params.typical_p = 0.9;
+                 params.xtc_probability = 1.0, params.xtc_threshold = 0.05;
+             },
+             +[](SamplingParams& params) { params.top_n_sigma = 0.8, params.typical_p = 0.5; },
+             +[](SamplingParams& params) { params.top_n_sigma = 0.8, params.dynatemp_range = 0.3; },
+             +[](SamplingParams& params) { params.top_n_sigma = 0.8, params.adaptive_target = 0.2; },
+         }) {
+        std::uint32_t asked = 0;
+        for (int row = 0; row < 12; ++row) {
+            fill_lm_row(of, kVocab, static_cast<proto::Dtype>(row % 3), generator);
+            ask_plainly(of);
+            of.params.temperature = 0.6;
+            of.params.seed = generator();
+            set(of.params);
+            SentParts parts = best_blocks(4, false);
+            parts.listed = 576;
+            parts.spread = true;
+            const bool is_dynamic = of.params.dynatemp_range > 0.0;
+            parts.scale = is_dynamic ? 1.0 : 1.0 / of.params.temperature;
+            const LeanDecision made = decided(of, parts, workspace);
+            LeanRow row_of(of.logits, of.shape, 1, parts);
+            CHECK(made.outcome.decision.token == decide_once(row_of.whole(), of.request, workspace).token);
+            asked += made.asked;
+        }
+        CHECK(asked < kBlocks);
+    }
+}
+
 // As a writer gives it that squares in float.
 TEST_CASE("a spread with sums beyond what floats hold still tells what the others say") {
     std::mt19937_64 generator(20261125);
