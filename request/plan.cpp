@@ -115,9 +115,18 @@ class Planner {
         if (!truncated) return proposes(given_) ? DecisionPath::proposals : DecisionPath::race;
         const Step filter = only_filter(params_);
         if (filter == Step::xtc && !xtc_acts(params_, setting_.position)) return DecisionPath::race;
-        if (!can_be_asked(filter)) return DecisionPath::classes;
+        if (!can_be_asked(filter) || is_left_open(filter)) return DecisionPath::classes;
         plan_.asked = filter;
         return DecisionPath::asked;
+    }
+
+    // Whether a winner is asked in vain. Most of a flat row reaches a small threshold, and what a small
+    // typical_p keeps wins seldom.
+    bool is_left_open(Step filter) const {
+        constexpr double kLeastThreshold = 1e-4;
+        constexpr double kLeastTypical = 1e-3;
+        if (filter == Step::xtc) return params_.xtc_threshold < kLeastThreshold;
+        return filter == Step::typical_p && params_.typical_p < kLeastTypical;
     }
 
     // Whether the token is the winner of the race, or the first maximum, among all tokens that its mask

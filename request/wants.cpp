@@ -98,12 +98,18 @@ bool decides_by_spread(const Plan& plan, const SamplingParams& params) {
     return !plan.changes_logits && (plan.asked != Step::typical_p || params.temperature <= kTypicalUpTo);
 }
 
+// Version 1 looks at the best entries alone, whatever the row weighs.
+bool estimates_mirostat(const Plan& plan, const SamplingParams& params) {
+    return plan.path == DecisionPath::mirostat && params.mirostat == 1;
+}
+
 // What mirostat keeps is among few of the best, unless it aims at a large surprise; and of what penalties
 // lower few have to be read for what the row weighs.
 bool finds_mirostat(const Plan& plan, const SamplingParams& params) {
     constexpr double kMostSurprise = 6.0;
     constexpr std::uint32_t kLongestHistory = 2000;
     if (params.mirostat_tau > kMostSurprise) return false;
+    if (estimates_mirostat(plan, params)) return true;
     const bool raises = plan.rules.changes || penalties_raise(params);
     return !takes_adjustment(params) || (plan.key.position <= kLongestHistory && !raises);
 }
@@ -123,9 +129,10 @@ std::uint32_t entries_of_best(std::uint32_t k, const Plan& plan) {
 
 // Whether the decision looks at the best entries one by one. Where it weighs what the adjustments change, it
 // needs blocks, in which these stand. Of a greedy request four blocks are enough, and made at once.
-bool looks_at_entries(const Plan& plan) {
+bool looks_at_entries(const Plan& plan, const SamplingParams& params) {
     if (plan.path == DecisionPath::head && plan.cut.top_k == 1) return plan.changes_logits;
     if (plan.path == DecisionPath::head && !plan.lists_nucleus()) return true;
+    if (estimates_mirostat(plan, params)) return true;
     const bool weighs = plan.path == DecisionPath::mirostat || plan.lists_nucleus();
     return weighs && !plan.changes_logits;
 }
@@ -134,7 +141,7 @@ bool looks_at_entries(const Plan& plan) {
 bool lists_entries(const Plan& plan, const SamplingParams& params) {
     const bool from_all = plan.path == DecisionPath::race;
     const bool first_maximum = plan.path == DecisionPath::head && plan.cut.top_k == 1;
-    return looks_at_entries(plan) || (ranked_logprobs(params) > 0 && (from_all || first_maximum));
+    return looks_at_entries(plan, params) || (ranked_logprobs(params) > 0 && (from_all || first_maximum));
 }
 
 std::uint32_t entries_wanted(const Plan& plan, const SamplingParams& params) {
@@ -144,8 +151,8 @@ std::uint32_t entries_wanted(const Plan& plan, const SamplingParams& params) {
         wanted = ranked;
     } else if (plan.cut.top_k > 0) {
         wanted = entries_of_best(static_cast<std::uint32_t>(plan.cut.top_k), plan);
-    } else if (plan.path == DecisionPath::mirostat && params.mirostat == 1) {
-        wanted = kOfMirostatEstimates;
+    } else if (estimates_mirostat(plan, params)) {
+        wanted = entries_of_best(kOfMirostatEstimates, plan);
     }
     const bool is_best = is_greedy(params) && !plan.changes_logits;
     if (ranked > 0) wanted = std::max({wanted, ranked, is_best ? 0U : kOfRank});
@@ -157,12 +164,24 @@ std::uint32_t entries_wanted(const Plan& plan, const SamplingParams& params) {
 bool finds_head(const Plan& plan, const SamplingParams& params, std::uint32_t room) {
     constexpr double kListedReach = 5.0;
     constexpr double kListedUpTo = 0.7;
-    if (plan.lists_nucleus()) return plan.cut.scale * kListedUpTo >= 1.0;
+    // Beyond it, what a sum in float is off may be all that is left out.
+    constexpr double kMostOfRow = 0.9999;
+    if (plan.lists_nucleus()) return plan.cut.scale * kListedUpTo >= 1.0 && params.top_p <= kMostOfRow;
     if ((plan.cut.behind_sigma || plan.cut.tempered) && plan.changes_logits) return false;
     if (plan.cut.by_sigma()) return true;
     if (plan.cut.top_k > 0) return plan.cut.top_k <= static_cast<std::int32_t>(entries_in(room));
     const bool asks_winner = plan.asked == Step::min_p && params.rng == proto::Rng::race;
     return asks_winner || -std::log(plan.cut.min_p) <= kListedReach * least_scale(plan, params);
+}
+
+// What penalties raise weighs any amount, and each token of the history is read for it: of a long one most
+// of the row would be asked for.
+bool weighs_raised_history(const Plan& plan, const SamplingParams& params) {
+    constexpr std::uint32_t kLongest = 600;
+    const bool weighs = plan.lists_nucleus() || plan.asked == Step::top_p || plan.asked == Step::xtc;
+    if (!weighs || !penalties_raise(params)) return false;
+    const auto last = static_cast<std::uint32_t>(params.penalty_last_n);  // all of them are -1
+    return std::min(plan.key.position, last) > kLongest;
 }
 
 // Of the ids that are allowed alone nothing but their own logits is looked at, whatever filters them. But a
@@ -178,6 +197,7 @@ bool finds_in_blocks(const Plan& plan, const SamplingParams& params, const Block
     if (plan.path == DecisionPath::listed) return finds_listed(params, room);
     const std::uint32_t most_ranked = lists_entries(plan, params) ? entries_in(left) : left;
     if (ranked_logprobs(params) > most_ranked || !plan.reads_some_blocks()) return false;
+    if (weighs_raised_history(plan, params)) return false;
     if (plan.path == DecisionPath::head) return finds_head(plan, params, left);
     // What contends by another engine's noise stands in any block.
     if (params.rng != proto::Rng::race) return false;

@@ -6,6 +6,7 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 
 #include "proto/dtype.h"
@@ -99,6 +100,12 @@ struct BlockedRow {
             if (const auto sent = lean->logit_sent(id)) return *sent;
         }
         return value_in(block(id / kBlock), id % kBlock);
+    }
+    // Of a row that is there in part, without asking for anything.
+    std::optional<float> value_if_there(std::uint32_t id) const {
+        if (lean->is_named(id)) return lean->named_logits[id];
+        if (lean->is_there(id / kBlock)) return value_in(lean->at[id / kBlock], id % kBlock);
+        return lean->has_values ? lean->logit_sent(id) : std::nullopt;
     }
 
   private:

@@ -98,10 +98,46 @@ void CandidateSearch::take(std::uint32_t token, float raw, Adjustments on, std::
     count += value > kNothing ? 1 : 0;
 }
 
+// Where the best entries are listed, how high a token has to end to pass beside them.
+double CandidateSearch::least_beside_list(const Pruning& pruning) {
+    if (pruning.none() || !row_.lean->has_list()) return pruning.least;
+    Gathered some;
+    gather({row_.lean->listed_from(), kNoCeiling, pruning.least}, pruning.adjustments, some);
+    return std::max(pruning.least, keep_needed(pruning, some.count));
+}
+
+// Of a row that is there in part, those that can pass. What is known of them already tells how high they have
+// to end.
+std::span<const Candidate> CandidateSearch::list_raised_above(const Pruning& pruning) {
+    double least = least_beside_list(pruning);
+    const double reach = pruning.min_p > 0.0 ? min_p_floor(pruning.min_p, pruning.scale, 0.0) : kNothing;
+    constexpr double kRounding = 1e-9;
+    const auto take = [&](double value) {
+        least = std::max(least, value + reach - kRounding * (1.0 + std::abs(value)));
+    };
+    const RaisedInPart raised = list_raised_in_part(
+        adjust_, pruning.adjustments, row_, workspace_, workspace_.raised,
+        [&](double most) { return most < least; }, take);
+    const auto k = static_cast<std::size_t>(pruning.top_k);
+    if (k > 0 && raised.known.size() >= k) {
+        const auto kth = raised.known.begin() + static_cast<std::ptrdiff_t>(k - 1);
+        std::nth_element(raised.known.begin(), kth, raised.known.end(), canonically_before);
+        least = std::max(least, kth->value);
+    }
+    const auto end = std::partition(raised.unknown.begin(), raised.unknown.end(),
+                                    [&](const Candidate& each) { return each.value >= least; });
+    const auto needed = raised.unknown.first(static_cast<std::size_t>(end - raised.unknown.begin()));
+    pruning.none() ? ask_for(row_, needed) : ask_for_highest(row_, needed);
+    return raised.known;
+}
+
 // Tokens that end above where they stood can pass from below any floor: they are looked at in any case.
-std::uint32_t CandidateSearch::take_raised(Adjustments on) {
+std::uint32_t CandidateSearch::take_raised(const Pruning& pruning) {
+    const Adjustments on = pruning.adjustments;
     if (!on.rules) return 0;
-    raised_ = list_raised(adjust_, on, row_, workspace_, workspace_.raised);
+    const bool in_part = row_.lean != nullptr && !adjust_.lowers_only(on);
+    raised_ =
+        in_part ? list_raised_above(pruning) : list_raised(adjust_, on, row_, workspace_, workspace_.raised);
     for (const Candidate& each : raised_) list(each.token);
     std::copy(raised_.begin(), raised_.end(), workspace_.candidates.begin());
     return static_cast<std::uint32_t>(raised_.size());
@@ -115,7 +151,12 @@ void CandidateSearch::forget_raised() {
 Gathered CandidateSearch::at_least(float floor, Adjustments on) {
     Gathered result;
     // From no floor on, all are found in the order of their ids, raised or not.
-    if (floor > kNoFloor) result.count = take_raised(on);
+    if (floor > kNoFloor) {
+        Pruning pruning;
+        pruning.least = static_cast<double>(floor);
+        pruning.adjustments = on;
+        result.count = take_raised(pruning);
+    }
     gather({floor, kNoCeiling, kNothing}, on, result);
     forget_raised();
     return result;
@@ -229,7 +270,7 @@ Gathered CandidateSearch::prune(const Pruning& pruning) {
     const bool penalises = adjust_.penalises(pruning.adjustments);
     if (penalises) wanted = std::max(wanted, std::min(adjust_.state().search_width(), row_.blocks / 4));
     Gathered gathered;
-    gathered.count = take_raised(pruning.adjustments);
+    gathered.count = take_raised(pruning);
     const float least = float_below(pruning.least);
     Range range = {std::max(first_floor(pruning, wanted), least), kNoCeiling, pruning.least};
     bool only_there = row_.lean != nullptr && wanted > 1 && range.floor > kNoFloor;

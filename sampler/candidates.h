@@ -64,7 +64,9 @@ class CandidateSearch {
     double keep_needed(const Pruning& pruning, std::uint32_t& count);
     void list(std::uint32_t token);
     bool is_listed(std::uint32_t token) const;
-    std::uint32_t take_raised(Adjustments on);
+    std::uint32_t take_raised(const Pruning& pruning);
+    std::span<const Candidate> list_raised_above(const Pruning& pruning);
+    double least_beside_list(const Pruning& pruning);
     void forget_raised();
     void take(std::uint32_t token, float raw, Adjustments on, std::uint32_t& count);
 

@@ -73,4 +73,56 @@ inline std::span<const Candidate> list_raised(const Adjuster& adjust, Adjustment
     return room.first(count);
 }
 
+// The same of a row that is there in part where penalties raise tokens: a long history would ask for most of
+// the row, of which little matters.
+struct RaisedInPart {
+    std::span<Candidate> known;    // as above, but for some that end where nothing looks for them
+    std::span<Candidate> unknown;  // each with the most that it may end at
+};
+// `passes_over(most)`: whether nothing looks for a token that ends at `most` or below. `take(value)` hears of
+// each known one.
+template <class PassesOver, class Take>
+RaisedInPart list_raised_in_part(const Adjuster& adjust, Adjustments on, const BlockedRow& row,
+                                 Workspace& workspace, std::span<Candidate> room, PassesOver passes_over,
+                                 Take take) {
+    std::size_t known = 0;
+    std::size_t unknown_from = room.size();
+    const auto list = [&](std::uint32_t token, float raw, double adjusted) {
+        if (!(adjusted > static_cast<double>(raw))) return;
+        room[known++] = {adjusted, token};
+        take(adjusted);
+    };
+    visit_special_once(adjust, on, row, workspace, list);
+    const auto counted = adjust.state().distinct();
+    row.lean->note_listed(counted.size());
+    for (const TokenCounts::Counted& each : counted) {
+        // From a larger value penalties leave a larger one.
+        const float highest = workspace.block_max[each.token / kBlock];
+        const double most = adjust.penalised_alone(each, highest);
+        const bool is_nothing = most == -std::numeric_limits<double>::infinity();
+        if (is_nothing || passes_over(most) || adjust.is_special(each.token)) continue;
+        if (const auto value = row.value_if_there(each.token)) {
+            list(each.token, *value, adjust.penalised_alone(each, *value));
+        } else {
+            room[--unknown_from] = {most, each.token};
+        }
+    }
+    return {room.first(known), room.subspan(unknown_from)};
+}
+
+inline void ask_for(const BlockedRow& row, std::span<const Candidate> unknown) {
+    for (const Candidate& each : unknown) (void)row.block(each.token / kBlock);
+}
+
+// Asks for the blocks of those that may end highest: once they are known, most of the others do not matter.
+inline void ask_for_highest(const BlockedRow& row, std::span<Candidate> unknown) {
+    const std::size_t most = row.lean->most_asked_at_once();
+    if (unknown.size() > most) {
+        std::nth_element(unknown.begin(), unknown.begin() + static_cast<std::ptrdiff_t>(most), unknown.end(),
+                         [](const Candidate& a, const Candidate& b) { return a.value > b.value; });
+        unknown = unknown.first(most);
+    }
+    ask_for(row, unknown);
+}
+
 }  // namespace croupier::sampler

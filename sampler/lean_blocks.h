@@ -49,6 +49,8 @@ struct LeanBlocks {
     std::span<std::uint64_t> named;  // a bit a token: its logit is in `named_logits`; all zero if none has
     std::span<float> named_logits;
     bool has_named = false;
+    bool has_noted = false;      // all that are listed are named
+    bool lists_allowed = false;  // every writer sent the logits of the ids that the request allows alone
     // All entries of the row above it are listed, as the maxima are of them; +inf: none is.
     float listed_above = std::numeric_limits<float>::infinity();
     std::uint32_t asked = 0;         // how many are missing
@@ -74,8 +76,24 @@ struct LeanBlocks {
 
     void forget_named() {
         if (has_named) std::fill(named.begin(), named.end(), 0);
-        has_named = false;
+        has_named = has_noted = false;
     }
+    // Calls visit(token, elements, entry) for each of these ids of the slice, where its logit stands.
+    template <class Visit>
+    static void each_allowed(const Slice& slice, std::span<const std::int32_t> allowed, Visit visit) {
+        const auto* elements = static_cast<const std::byte*>(slice.lean->named_values);
+        for (std::uint32_t i = 0; i < allowed.size(); ++i) {
+            const auto token = static_cast<std::uint32_t>(allowed[i]);
+            if (token - slice.first_id < slice.entries) visit(token, elements, i);
+        }
+    }
+    void name(std::uint32_t token, float logit) {
+        named[token / 64] |= std::uint64_t{1} << (token % 64);
+        named_logits[token] = logit;
+        has_named = has_values = true;
+    }
+    // Where so many tokens are looked up that to search the lists for each would take longer.
+    void note_listed(std::size_t lookups);
     bool is_named(std::uint32_t token) const {
         return has_named && (named[token / 64] >> (token % 64) & 1U) != 0;
     }

@@ -315,14 +315,22 @@ std::optional<float> LeanBlocks::logit_sent(std::uint32_t token) const {
                 if (each.token == token) return each.logit;
             }
         }
-        // No entry of its block is listed.
-        if (!(block_max[token / kBlock] > slice.lean->best_above)) continue;
+        // No entry of its block is listed, or all are named.
+        if (has_noted || !(block_max[token / kBlock] > slice.lean->best_above)) continue;
         for (const proto::BestEntry& each : slice.lean->best_entries) {
             const float logit = each.logit;
             if (each.token == token && logit <= std::numeric_limits<float>::max()) return logit;
         }
     }
     return std::nullopt;
+}
+
+void LeanBlocks::note_listed(std::size_t lookups) {
+    constexpr std::size_t kMany = 32;
+    if (lookups < kMany || has_noted) return;
+    each_listed(-std::numeric_limits<float>::infinity(), named_logits.size(),
+                [this](std::uint32_t token, float logit) { name(token, logit); });
+    has_noted = true;
 }
 
 // With several ranks, no writer has summed the other ranks' tokens before it.
@@ -405,9 +413,7 @@ void take_named(const RowView& view, const Request& request, const BlockedRow& r
         for (std::uint32_t i = 0; i < count; ++i) {
             const std::uint32_t token = id_at(i);
             if (token < slice.first_id() || token >= slice.end()) continue;
-            lean.named[token / 64] |= std::uint64_t{1} << (token % 64);
-            lean.named_logits[token] = row.value_in(static_cast<const std::byte*>(sent.named_values), i);
-            lean.has_named = lean.has_values = true;
+            lean.name(token, row.value_in(static_cast<const std::byte*>(sent.named_values), i));
         }
     });
 }

@@ -35,8 +35,24 @@ void Race::begin(double temperature) {
 }
 
 std::span<const Candidate> Race::lifted() {
-    if (!lifts_) lifts_ = list_raised(adjust_, on_, row_, workspace_, workspace_.lifts);
+    if (lifts_) return *lifts_;
+    if (row_.lean == nullptr || adjust_.lowers_only(on_)) {
+        lifts_ = list_raised(adjust_, on_, row_, workspace_, workspace_.lifts);
+        return *lifts_;
+    }
+    const RaisedInPart raised = list_raised_in_part(
+        adjust_, on_, row_, workspace_, workspace_.lifts, [](double) { return false; }, [](double) {});
+    unknown_ = raised.unknown;
+    lifts_ = raised.known;
     return *lifts_;
+}
+
+// Of a row that is there in part.
+void Race::ask_for_unknown() {
+    const auto end = std::partition(unknown_.begin(), unknown_.end(),
+                                    [&](const Candidate& each) { return may_win(each.token, each.value); });
+    const auto needed = unknown_.first(static_cast<std::size_t>(end - unknown_.begin()));
+    if (!needed.empty()) ask_for_highest(row_, needed);
 }
 
 std::uint32_t Race::best_block(std::span<const float> bounds, float most) const {
@@ -90,6 +106,14 @@ bool Race::may_win(std::uint32_t token, double logit) const {
 float Race::score_of(std::uint32_t token, double logit) const {
     const float ln_arrival = proto::race::ln(proto::race::arrival(key_, token));
     return proto::race::score(proto::race::entered(logit), temperature_, ln_arrival);
+}
+
+void Race::score_each(std::span<const Candidate> some) {
+    std::transform(some.begin(), some.end(), tokens_.begin(),
+                   [](const Candidate& each) { return each.token; });
+    make_arrivals(key_, std::span(tokens_).first(some.size()), ln_arrivals_);
+    for (std::size_t i = 0; i < some.size(); ++i)
+        scores_[i] = proto::race::score(proto::race::entered(some[i].value), temperature_, ln_arrivals_[i]);
 }
 
 // Where they are many, those whose block arrives too late are passed over.

@@ -57,9 +57,13 @@ class Race {
             const bool leads = score > standing.rival || (stands && &each == standing.best);
             if (leads) offer({value, each.token}, score, eligible);
         }
-        for (const Candidate& each : lifted()) {
-            const float score = score_of(each.token, each.value);
-            if (found_ || score > standing.rival) offer(each, score, eligible);
+        const auto all = lifted();
+        for (std::size_t begin = 0; begin < all.size(); begin += kMostEntered) {
+            const auto some = all.subspan(begin, std::min(kMostEntered, all.size() - begin));
+            score_each(some);
+            for (std::size_t i = 0; i < some.size(); ++i) {
+                if (found_ || scores_[i] > standing.rival) offer(some[i], scores_[i], eligible);
+            }
         }
         return found_ ? std::optional(best_) : std::nullopt;
     }
@@ -72,12 +76,14 @@ class Race {
         const auto ahead = margin_ > 0.0F ? std::nullopt : foreseen(temperature, eligible);
         if (ahead) return ahead;
         begin(temperature);
+        // What penalties raise may stand far above the row, of which few blocks have to be opened then.
+        const bool lifts_first = !adjust_.lowers_only(on_);
+        if (lifts_first) offer_lifted(eligible);
         run_blocks(
             workspace_.block_max.first(row_.blocks), values,
             [&](std::uint32_t block) { open(block, eligible); }, [&] { settle(eligible); });
-        for (const Candidate& each : lifted()) {
-            if (may_win(each.token, each.value)) offer(each, score_of(each.token, each.value), eligible);
-        }
+        if (!lifts_first) offer_lifted(eligible);
+        ask_for_unknown();
         return found_ ? std::optional(best_) : std::nullopt;
     }
 
@@ -120,6 +126,7 @@ class Race {
     void begin_among(double temperature);
     void begin(double temperature);
     std::span<const Candidate> lifted();
+    void ask_for_unknown();
     std::uint32_t best_block(std::span<const float> bounds, float most) const;
     std::span<std::uint32_t> list_waiting(std::span<const float> bounds) const;
     static std::size_t set_best_apart(std::span<std::uint32_t> waiting, std::span<const float> bounds);
@@ -129,6 +136,8 @@ class Race {
     static std::uint32_t take_best(std::span<std::uint32_t>& waiting, std::span<const float> bounds);
     bool may_win(std::uint32_t token, double logit) const;
     float score_of(std::uint32_t token, double logit) const;
+    // Into scores_, of kMostEntered at most.
+    void score_each(std::span<const Candidate> some);
 
     // `settle_all`: opened blocks may have members whose scores are not known yet.
     template <class Open, class Settle>
@@ -240,6 +249,13 @@ class Race {
     }
 
     template <class Eligible>
+    void offer_lifted(const Eligible& eligible) {
+        for (const Candidate& each : lifted()) {
+            if (may_win(each.token, each.value)) offer(each, score_of(each.token, each.value), eligible);
+        }
+    }
+
+    template <class Eligible>
     void offer(const Candidate& candidate, float score, const Eligible& eligible) {
         ++workspace_.answer_space.candidates;
         const bool better = !found_ || score > score_ || (score == score_ && candidate.token < best_.token);
@@ -271,12 +287,14 @@ class Race {
     Workspace& workspace_;
     std::span<const float> ln_first_;  // of all blocks; empty: not made yet
     std::optional<std::span<const Candidate>>
-        lifts_;  // what ends above where it stood, once it was looked for
+        lifts_;                     // what ends above where it stood, once it was looked for
+    std::span<Candidate> unknown_;  // what may, each with the most that it may end at
     OpenedBlock opened_;
     // Tokens that run and have not arrived yet.
     std::array<std::uint32_t, kMostEntered> tokens_;
     std::array<double, kMostEntered> values_;
     std::array<float, kMostEntered> ln_arrivals_;
+    std::array<float, kMostEntered> scores_;
     std::size_t entered_ = 0;
     float temperature_ = 1.0F;
     bool found_ = false;

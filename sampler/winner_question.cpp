@@ -21,8 +21,6 @@ constexpr double kNothing = -std::numeric_limits<double>::infinity();
 constexpr double kEverything = std::numeric_limits<double>::infinity();
 constexpr std::uint32_t kAfterAll = std::numeric_limits<std::uint32_t>::max();
 
-// A threshold below it is reached by more tokens than a list is good for.
-constexpr double kLeastThreshold = 1e-4;
 // As parts of the row's weight. If more than the first is unread, a search for the share asks for far more of
 // the best tokens than it keeps; if only the second is left, few rows have a token that close to the share.
 constexpr double kMostUnreadOfShare = 0.02;
@@ -169,7 +167,6 @@ bool WinnerQuestion::total_is_given() const {
 // leave this open, or the search would go far below the threshold, the next try needs them.
 bool WinnerQuestion::begin_xtc() {
     constexpr double kMostUnread = 0.1;
-    if (params_.xtc_threshold < kLeastThreshold) return false;
     if (compute_total() && changed_.unread() <= kMostUnread * total().high && find_reaching()) return true;
     ask_for_unread(0.0);
     return false;

@@ -238,6 +238,7 @@ TEST_CASE("what looks at the best entries one by one has a list of them") {
     CHECK(listed([](auto& params) { params.temperature = 0.0; }) == 0);
     CHECK(listed([](auto& params) { params.temperature = 0.0, params.frequency_penalty = 0.1; }) == 65);
     CHECK(listed([](auto& params) { params.mirostat = 1; }) == 100);
+    CHECK(listed([](auto& params) { params.mirostat = 1, params.repetition_penalty = 1.1; }) == 214);
     CHECK(listed([](auto& params) { params.mirostat = 2; }) == 576);
     const auto with_support = [](auto& params) { params.top_p = 0.9, params.support = 5; };
     CHECK(listed(with_support) == 576);

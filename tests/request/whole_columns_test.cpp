@@ -63,6 +63,7 @@ TEST_CASE("what a first filter lets through needs no whole row, whatever comes b
         whole([](auto& params) { params.support = 5, params.top_p = 0.9, params.temperature = 0.6; }));
     CHECK_FALSE(whole(
         [](auto& params) { params.xtc_probability = 0.5, params.top_p = 0.9, params.temperature = 0.6; }));
+    CHECK(whole([](auto& params) { params.support = 5, params.top_p = 0.99999, params.temperature = 0.6; }));
     CHECK_FALSE(whole([](auto& params) { params.support = 10, params.temperature = 0.0; }));
 }
 
@@ -214,4 +215,6 @@ TEST_CASE("mirostat that aims far down, or behind a long history of penalties, n
     CHECK_FALSE(whole(2000, [](auto& params) { params.repetition_penalty = 1.1; }));
     CHECK(whole(2001, [](auto& params) { params.repetition_penalty = 1.1; }));
     CHECK(whole(100, [](auto& params) { params.repetition_penalty = 0.9; }));
+    // Version 1 looks at the best alone.
+    CHECK_FALSE(whole(100'000, [](auto& params) { params.mirostat = 1, params.repetition_penalty = 0.9; }));
 }

@@ -173,4 +173,43 @@ TEST_CASE("a history that was not sent is asked for where it can matter, and onl
     CHECK(most_asked(0.9, 0.5) > 200);
 }
 
+TEST_CASE("a long history that penalties raise is asked for only where it may pass") {
+    constexpr std::uint32_t kLargeVocab = 151936;
+    std::mt19937_64 generator(20261127);
+    LmCase lm_case;
+    Workspace workspace(kLargeVocab);
+    // A few tokens stand there often, and most of all ids once or not at all.
+    for (int i = 0; i < 30000; ++i) {
+        const std::uint64_t ids = i % 3 == 0 ? 40 : i % 3 == 1 ? 3000 : kLargeVocab;
+        lm_case.output.push_back(static_cast<std::int32_t>(generator() % ids * 7919 % kLargeVocab));
+    }
+    const auto check_asked = [&](auto set, std::uint32_t most) {
+        std::uint32_t asked = 0;
+        for (std::uint64_t seed = 0; seed < 6; ++seed) {
+            fill_lm_row(lm_case, kLargeVocab, static_cast<proto::Dtype>(seed % 3), generator);
+            lm_case.params = {};
+            lm_case.params.flags = proto::kNoLogprob;
+            lm_case.params.seed = seed;
+            set(lm_case.params);
+            bind_request(lm_case);
+            lm_case.request.max_length = 40000;
+            SentParts parts = parts_of(lm_case, 32, 0.0);
+            if (seed % 2 == 0) parts.listed = 300;
+            LeanRow row(lm_case.logits, lm_case.shape, 1, parts);
+            const proto::Decision whole = decide_once(row.whole(), lm_case.request, workspace);
+            const LeanDecision lean = decide_lean(row, lm_case.request, workspace);
+            CHECK(lean.outcome.decision.token == whole.token);
+            asked = std::max(asked, lean.asked);
+        }
+        CHECK(asked < most);
+    };
+    using proto::SamplingParams;
+    check_asked([](SamplingParams& params) { params.frequency_penalty = -2.0, params.min_p = 0.1; }, 200);
+    check_asked([](SamplingParams& params) { params.frequency_penalty = -2.0, params.top_k = 20; }, 300);
+    check_asked([](SamplingParams& params) { params.frequency_penalty = -2.0; }, 400);
+    check_asked([](SamplingParams& params) { params.presence_penalty = -1.0, params.temperature = 0.0; },
+                300);
+    check_asked([](SamplingParams& params) { params.repetition_penalty = 0.9, params.min_p = 0.1; }, 600);
+}
+
 }  // namespace croupier::sampler::test
