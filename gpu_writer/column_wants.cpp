@@ -48,9 +48,7 @@ void read_wants(const shm::Segment& segment, const proto::StoredArray<const prot
         wants[i] = names.want_of(static_cast<std::uint32_t>(i), plan, params,
                                  lists_of(segment, column.sequence_slot, *entry), room);
         if (column.mask_row == 0 || column.mask_row > geometry.mask_rows) continue;
-        // What is told under a mask would be of all that it allows, listed or not.
-        if (plan.rules.lists) wants[i].flags.add(Want::whole);
-        if (!wants[i].flags.has(Want::whole)) wants[i].mask_row = static_cast<std::uint16_t>(column.mask_row);
+        request::put_under_mask(wants[i], plan, params, static_cast<std::uint16_t>(column.mask_row));
     }
     request::spare_few_racers(wants.first(columns.size()), room);
 }

@@ -137,11 +137,18 @@ bool looks_at_entries(const Plan& plan, const SamplingParams& params) {
     return weighs && !plan.changes_logits;
 }
 
+// Whether the rank of a token that is allowed alone is that among all tokens.
+bool ranks_among_all(const Plan& plan, const SamplingParams& params) {
+    return plan.path == DecisionPath::listed && ranked_logprobs(params) > 0 && !wants_processed(params);
+}
+
 // Beside these, a list of log-probs is of the best entries. The drawn token's rank is told by those above it.
 bool lists_entries(const Plan& plan, const SamplingParams& params) {
     const bool from_all = plan.path == DecisionPath::race;
     const bool first_maximum = plan.path == DecisionPath::head && plan.cut.top_k == 1;
-    return looks_at_entries(plan, params) || (ranked_logprobs(params) > 0 && (from_all || first_maximum));
+    const bool ranks = ranked_logprobs(params) > 0;
+    return looks_at_entries(plan, params) || ranks_among_all(plan, params) ||
+           (ranks && (from_all || first_maximum));
 }
 
 std::uint32_t entries_wanted(const Plan& plan, const SamplingParams& params) {
@@ -149,12 +156,12 @@ std::uint32_t entries_wanted(const Plan& plan, const SamplingParams& params) {
     std::uint32_t wanted = kListedEntries;
     if (plan.path == DecisionPath::race) {
         wanted = ranked;
-    } else if (plan.cut.top_k > 0) {
+    } else if (plan.path == DecisionPath::head && plan.cut.top_k > 0) {
         wanted = entries_of_best(static_cast<std::uint32_t>(plan.cut.top_k), plan);
     } else if (estimates_mirostat(plan, params)) {
         wanted = entries_of_best(kOfMirostatEstimates, plan);
     }
-    const bool is_best = is_greedy(params) && !plan.changes_logits;
+    const bool is_best = is_greedy(params) && !plan.changes_logits && !plan.rules.lists;
     if (ranked > 0) wanted = std::max({wanted, ranked, is_best ? 0U : kOfRank});
     return wanted;
 }
@@ -184,19 +191,15 @@ bool weighs_raised_history(const Plan& plan, const SamplingParams& params) {
     return std::min(plan.key.position, last) > kLongest;
 }
 
-// Of the ids that are allowed alone nothing but their own logits is looked at, whatever filters them. But a
-// raw rank is that among all tokens, and another engine's draw is not measured here.
-bool finds_listed(const SamplingParams& params, const BlockRoom& room) {
-    const bool ranks = ranked_logprobs(params) > 0 && !wants_processed(params);
-    return room.named && !ranks && params.rng == proto::Rng::race;
-}
-
 // Whether the maxima, some blocks and sums are likely to tell what the decision reads.
 bool finds_in_blocks(const Plan& plan, const SamplingParams& params, const BlockRoom& room,
                      std::uint32_t left) {
-    if (plan.path == DecisionPath::listed) return finds_listed(params, room);
-    const std::uint32_t most_ranked = lists_entries(plan, params) ? entries_in(left) : left;
-    if (ranked_logprobs(params) > most_ranked || !plan.reads_some_blocks()) return false;
+    // Of the ids that are allowed alone nothing but their own logits is looked at, whatever filters them.
+    const bool lists = lists_entries(plan, params);
+    if (plan.path == DecisionPath::listed && !lists) return room.named.has_value();
+    if (ranked_logprobs(params) > (lists ? entries_in(left) : left)) return false;
+    if (plan.path == DecisionPath::listed) return room.named.has_value();
+    if (!plan.reads_some_blocks()) return false;
     if (weighs_raised_history(plan, params)) return false;
     if (plan.path == DecisionPath::head) return finds_head(plan, params, left);
     // What contends by another engine's noise stands in any block.
@@ -315,6 +318,11 @@ LeanWant want_of(const Plan& plan, const SamplingParams& params, const BlockRoom
     return want;
 }
 
+void put_under_mask(LeanWant& want, const Plan& plan, const SamplingParams& params, std::uint16_t mask_row) {
+    const bool tells_of_all = !plan.rules.lists || (wants_logprob(params) && !wants_processed(params));
+    if (tells_of_all && !want.flags.has(Want::whole)) want.mask_row = mask_row;
+}
+
 void spare_few_racers(std::span<LeanWant> wants, std::uint32_t room) {
     const auto has_racers = [](const LeanWant& want) { return want.flags.has(Want::racers); };
     if (std::count_if(wants.begin(), wants.end(), has_racers) >= kRacersFrom) return;
@@ -331,7 +339,8 @@ void spare_few_racers(std::span<LeanWant> wants, std::uint32_t room) {
 }
 
 bool suffices(const Plan& plan, const SamplingParams& params, const LeanWant& want) {
-    if (want.flags.has_any(Want::whole | Want::draw) || plan.path == DecisionPath::listed) return true;
+    if (want.flags.has_any(Want::whole | Want::draw)) return true;
+    if (plan.path == DecisionPath::listed) return !ranks_among_all(plan, params);
     const bool by_row = plan.cut.behind_sigma || plan.cut.tempered;
     const bool finds_best = plan.path == DecisionPath::head && plan.cut.top_k > 0 && !by_row;
     if (!finds_best || plan.changes_logits) return false;

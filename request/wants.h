@@ -27,6 +27,9 @@ constexpr std::uint32_t most_named(const Rules& rules, std::uint32_t room) {
 
 // Which mask the column has is for the caller to add.
 LeanWant want_of(const Plan& plan, const SamplingParams& params, const BlockRoom& room);
+// By put_under_mask(): one more than the mask's number. Where only ids of a list are looked at, what is told
+// of the row is told without it.
+void put_under_mask(LeanWant& want, const Plan& plan, const SamplingParams& params, std::uint16_t mask_row);
 
 // Of the columns of a step: to find racers costs more than it saves where few columns have them. These get
 // blocks by the race instead.

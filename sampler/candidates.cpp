@@ -197,8 +197,26 @@ void CandidateSearch::gather(const Range& range, Adjustments on, Gathered& gathe
     workspace_.answer_space.candidates += found;
 }
 
+// In the order of the request, in which writers send their logits; one may come more than once.
+Gathered CandidateSearch::listed_as_sent(Adjustments on) {
+    Gathered result;
+    for (const Slice& slice : row_.lean->slices) {
+        const auto visit = [&](std::uint32_t token, const std::byte* elements, std::uint32_t entry) {
+            if (is_listed(token)) return;
+            list(token);
+            take(token, row_.value_in(elements, entry), on, result.count);
+        };
+        if (slice.entries > 0) LeanBlocks::each_allowed(slice, request_.allowed_ids, visit);
+    }
+    for (const std::int32_t token : request_.allowed_ids)
+        workspace_.listed[static_cast<std::uint32_t>(token) / 64] = 0;
+    workspace_.answer_space.candidates += result.count;
+    return result;
+}
+
 // In the order of their ids, in which the row is read fastest.
 Gathered CandidateSearch::listed(Adjustments on) {
+    if (row_.lean != nullptr && row_.lean->lists_allowed) return listed_as_sent(on);
     std::uint32_t first = row_.vocab - 1;
     std::uint32_t last = 0;
     for (const std::int32_t token : request_.allowed_ids) {

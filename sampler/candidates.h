@@ -52,6 +52,7 @@ class CandidateSearch {
     };
 
     Gathered listed(Adjustments on);
+    Gathered listed_as_sent(Adjustments on);
     Gathered prune(const Pruning& pruning);
     bool few_reach(float floor, std::uint32_t wanted) const;
     float first_floor(const Pruning& pruning, std::uint32_t wanted) const;

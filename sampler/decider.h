@@ -46,7 +46,7 @@ class Decider {
           hash_race_(row_, adjust_, all_adjustments(params), params, request, workspace),
           search_(row_, adjust_, request, workspace),
           chain_(params, request, adjust_, workspace) {
-        if (row_.lean != nullptr) take_named(view, request, row_);
+        if (row_.lean != nullptr) take_named(view, request, row_, sums_logprob());
     }
 
     proto::DecisionError scan();
@@ -109,9 +109,11 @@ class Decider {
     void answer_support(const Distribution& distribution, std::span<const Candidate> first);
     AdaptiveLogit adaptive_logit_of(Survivors& survivors) const;
     double scale() const { return pruning_.scale; }
-    // Proposals are made from the row as it stands, whatever the mask hides of it.
+    // Whether the row's maxima are looked at as the mask leaves them. Proposals are made from the row as it
+    // stands, and of ids that are allowed alone only a log-prob looks at others.
     bool races_masked() const {
-        return !request_.mask.empty() && plan_.path != DecisionPath::listed && !proposes(params_);
+        const bool looks = plan_.path != DecisionPath::listed || sums_logprob();
+        return !request_.mask.empty() && looks && !proposes(params_);
     }
     bool wants_distribution() const { return plan_.answers_left; }
     // The shares of a support; a greedy draw's support is one token.

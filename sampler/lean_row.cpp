@@ -76,7 +76,7 @@ class LeanLayer {
         lean_.slices = view_.slices;
         lean_.vocab = view_.vocab;
         lean_.listed_above = kNothingBelow;
-        lean_.has_values = false;
+        lean_.has_values = lean_.lists_allowed = false;
         for (const Slice& each : view_.slices) note_single_tokens(*each.lean);
         lean_.forget_named();
     }
@@ -303,6 +303,7 @@ void LeanBlocks::forget_told() {
     weighed_at = 0.0;
     has_values = false;
     forget_named();
+    lists_allowed = false;
     listed_above = std::numeric_limits<float>::infinity();
     slices = {};
 }
@@ -397,7 +398,7 @@ LeanColumn lean_column_of(const proto::LeanHead& head, const std::byte* part, co
     return lean;
 }
 
-void take_named(const RowView& view, const Request& request, const BlockedRow& row) noexcept {
+void take_named(const RowView& view, const Request& request, const BlockedRow& row, bool looks_up) noexcept {
     LeanBlocks& lean = *row.lean;
     const auto is_sent = [](const Slice& each) { return each.lean->named_values != nullptr; };
     if (std::none_of(view.slices.begin(), view.slices.end(), is_sent)) return;
@@ -407,9 +408,15 @@ void take_named(const RowView& view, const Request& request, const BlockedRow& r
         return static_cast<std::uint32_t>(allows ? request.allowed_ids[i] : request.bias[i].token);
     };
     const std::uint32_t word = proto::word_of_ids(count, id_at);
+    const auto is_this_list = [&](const Slice& each) {
+        return each.entries == 0 ||
+               (is_sent(each) && each.lean->named == count && each.lean->named_word == word);
+    };
+    lean.lists_allowed = allows && std::all_of(view.slices.begin(), view.slices.end(), is_this_list);
+    if (lean.lists_allowed && !looks_up) return;
     each_slice(view, [&](const SliceColumn& slice, const Slice& of) {
         const LeanColumn& sent = *of.lean;
-        if (sent.named_values == nullptr || sent.named != count || sent.named_word != word) return;
+        if (!is_sent(of) || !is_this_list(of)) return;
         for (std::uint32_t i = 0; i < count; ++i) {
             const std::uint32_t token = id_at(i);
             if (token < slice.first_id() || token >= slice.end()) continue;

@@ -24,7 +24,8 @@ LeanColumn lean_column_of(const proto::LeanHead& head, const std::byte* part, co
 
 // Notes the logits that the writers sent of the ids that the request names. Writers read the request on their
 // own, perhaps while another one stood there: of a different list nothing is noted. `row` is the lean view's.
-void take_named(const RowView& view, const Request& request, const BlockedRow& row) noexcept;
+// `looks_up`: single ones of the ids that are allowed alone are looked up too.
+void take_named(const RowView& view, const Request& request, const BlockedRow& row, bool looks_up) noexcept;
 
 // lay_in_blocks() for a lean view. The workspace then knows what the row weighs, as far as the writers say.
 BlockedRow lay_lean(const RowView& view, Workspace& workspace) noexcept;

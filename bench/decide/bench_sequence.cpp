@@ -8,6 +8,7 @@
 #include "proto/geometry.h"
 #include "proto/lean_part.h"
 #include "proto/philox.h"
+#include "request/wants.h"
 #include "sampler/plan.h"
 #include "sampler/race_arrivals.h"
 #include "sampler/race_key.h"
@@ -141,8 +142,7 @@ gpu_writer::LeanWant BenchSequence::want(std::uint32_t draw, proto::Dtype dtype)
     names_.begin();
     request::LeanWant want =
         names_.want_of(0, plan, what_->params, {0, 0, what_->allowed, what_->bias}, proto::kUsualLeanBlocks);
-    if (!what_->mask.empty() && plan.rules.lists) want.flags.add(request::Want::whole);
-    if (!what_->mask.empty() && !want.flags.has(request::Want::whole)) want.mask_row = 1;
+    if (!what_->mask.empty()) request::put_under_mask(want, plan, what_->params, 1);
     return want;
 }
 

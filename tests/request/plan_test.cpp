@@ -62,8 +62,7 @@ class SentColumn {
         want_ =
             names_.want_of(0, plan, of.params, {0, 0, of.request.allowed_ids, of.request.bias}, shape_.room);
         const auto& mask = of.request.mask;
-        if (!mask.empty() && plan.rules.lists) want_.flags.add(request::Want::whole);
-        if (!mask.empty() && !want_.flags.has(request::Want::whole)) want_.mask_row = 1;
+        if (!mask.empty()) request::put_under_mask(want_, plan, of.params, 1);
         // Masks are read by blocks, up to a cache line's end.
         mask_.assign((mask.size() + 15) / 16 * 16, 0);
         std::copy(mask.begin(), mask.end(), mask_.begin());

@@ -10,10 +10,13 @@ namespace croupier::request::test {
 
 constexpr std::uint32_t kVocab = 151936;
 
+inline Plan plan_at(const proto::SamplingParams& params, std::uint32_t history, const Rules& rules) {
+    return plan_of(params, {rules, false, history, kVocab, proto::Dtype::bf16});
+}
+
 inline LeanWant want_in(const proto::SamplingParams& params, std::uint32_t history, const Rules& rules,
                         const BlockRoom& room) {
-    const Plan plan = plan_of(params, {rules, false, history, kVocab, proto::Dtype::bf16});
-    return want_of(plan, params, room);
+    return want_of(plan_at(params, history, rules), params, room);
 }
 
 // Lists name too many blocks.

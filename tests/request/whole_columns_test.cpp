@@ -123,16 +123,19 @@ TEST_CASE("what is allowed alone or lifted is sent by its name") {
     // Another rank has all of them.
     CHECK(want(lists, 0, nothing).flags == request::Wants());
     CHECK(is_whole(want(lists, std::nullopt, nothing)));
-    CHECK(is_whole(want(lists, 4, [](auto& params) { params.rng = proto::Rng::sglang; })));
+    CHECK(want(lists, 4, [](auto& params) { params.rng = proto::Rng::sglang; }).flags == request::Wants());
     CHECK_FALSE(is_whole(want(lists, 4, [](auto& params) { params.mirostat = 2, params.support = 9; })));
     const auto with_logprob = want(lists, 60, [](auto& params) { params.flags = 0; });
     CHECK(with_logprob.by_maximum == 4);
-    // The drawn token's rank is that among all tokens.
-    CHECK(is_whole(want(lists, 60, [](auto& params) { params.flags = 0, params.logprobs = 1; })));
-    CHECK_FALSE(is_whole(want(lists, 60, [](auto& params) {
+    // The drawn token's rank is that among all tokens, which the best entries tell if it is one of them.
+    const auto ranked = want(lists, 60, [](auto& params) { params.flags = 0, params.logprobs = 1; });
+    CHECK(ranked.flags == (Want::sum_at_one | Want::best_entries));
+    CHECK(ranked.by_maximum == 576);
+    const auto among_allowed = want(lists, 60, [](auto& params) {
         params.flags = 0, params.logprobs = 1;
         params.logprob_mode = proto::LogprobMode::processed;
-    })));
+    });
+    CHECK(among_allowed.flags == request::Wants());
     const request::Rules lifts{false, true};
     const auto lifted = want(lifts, 300, [](auto& params) { params.top_p = 0.9, params.temperature = 1.5; });
     CHECK(lifted.named == 300);
@@ -178,6 +181,44 @@ TEST_CASE("a top-n sigma before what cuts is told by the spread, where nothing c
         params.repetition_penalty = 1.1;
     };
     CHECK((want(late).flags & kAsked) == Want::whole);
+}
+
+TEST_CASE("what penalties raise of a long history is weighed in the whole row") {
+    const auto whole = [](std::uint32_t history, auto set) {
+        proto::SamplingParams params;
+        params.flags = proto::kNoLogprob;
+        params.temperature = 0.7;
+        params.frequency_penalty = -1.0;
+        set(params);
+        return is_whole(want_at(params, history));
+    };
+    const auto top_p = [](auto& params) { params.top_p = 0.9; };
+    CHECK_FALSE(whole(600, top_p));
+    CHECK(whole(601, top_p));
+    CHECK_FALSE(whole(601, [](auto& params) { params.top_p = 0.9, params.penalty_last_n = 64; }));
+    CHECK_FALSE(whole(601, [](auto& params) { params.top_p = 0.9, params.frequency_penalty = 1.0; }));
+    CHECK_FALSE(whole(100'000, [](auto& params) { params.min_p = 0.1; }));
+}
+
+TEST_CASE("a mask changes what is told of a row, but where ids of a list are all that is looked at") {
+    const auto mask_row = [](const request::Rules& rules, auto set) {
+        proto::SamplingParams params;
+        params.flags = proto::kNoLogprob;
+        set(params);
+        const auto plan = request::test::plan_at(params, 100, rules);
+        request::LeanWant want = request::want_of(plan, params, {96, std::uint16_t{4}});
+        request::put_under_mask(want, plan, params, 9);
+        return want.mask_row;
+    };
+    constexpr request::Rules kLists{true, false};
+    const auto nothing = [](auto&) {};
+    CHECK(mask_row({}, nothing) == 9);
+    CHECK(mask_row({}, [](auto& params) { params.support = 10; }) == 0);
+    CHECK(mask_row(kLists, nothing) == 0);
+    CHECK(mask_row(kLists, [](auto& params) { params.flags = 0; }) == 9);
+    CHECK(mask_row(kLists, [](auto& params) {
+              params.flags = 0, params.logprob_mode = proto::LogprobMode::processed;
+          }) == 0);
 }
 
 TEST_CASE("a processed log-prob of all tokens is told by what they weigh at the request's temperature") {

@@ -50,10 +50,6 @@ std::vector<std::uint32_t> named_ids(const Request& request) {
     return ids;
 }
 
-bool may_be_masked(const Request& request) {
-    return !request.mask.empty() && request.allowed_ids.empty();
-}
-
 DrawnBy drawn_by(const Request& request) {
     return {race_key(*request.params, request), request::race_temperature(*request.params)};
 }

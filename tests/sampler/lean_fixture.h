@@ -48,8 +48,6 @@ struct SentParts {
 };
 // Those that the request names.
 std::vector<std::uint32_t> named_ids(const Request& request);
-// Of requests whose columns writers may mask: those of lists have all of their row, or what they name.
-bool may_be_masked(const Request& request);
 
 class LeanRow {
   public:

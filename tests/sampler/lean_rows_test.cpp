@@ -53,7 +53,7 @@ SentParts random_parts(const RandomCase& of, std::mt19937_64& generator) {
     parts.summed_before = static_cast<std::uint32_t>(generator() % 5);
     const double most = (of.params.flags & proto::kNoLogprob) != 0 ? 0.99 : 0.7;
     parts.error = one_of(std::array{0.0, most, -most}, generator) * kSentWeightError;
-    if (may_be_masked(of.request) && generator() % 4 != 0) {
+    if (!of.request.mask.empty() && generator() % 4 != 0) {
         parts.mask = of.request.mask;
         parts.masks_every_second = generator() % 4 == 0;
     }
