@@ -89,13 +89,30 @@ bool asks_for_spread(const Plan& plan) {
            plan.asked == Step::typical_p;
 }
 
-// The row's spread tells all that the request's one filter asks of it. Where logits are changed, it is the
-// spread of what they were: then the samplers would ask for all blocks with one that is changed.
+// How many tokens penalties and DRY may change.
+std::uint32_t changed_history(const Plan& plan, const SamplingParams& params) {
+    // All of them are -1.
+    const auto in_window = [&](std::int32_t last) {
+        return std::min(plan.key.position, static_cast<std::uint32_t>(last));
+    };
+    const std::uint32_t penalised =
+        takes_step(params, Step::penalties) ? in_window(params.penalty_last_n) : 0;
+    return std::max(penalised, takes_step(params, Step::dry) ? in_window(params.dry_penalty_last_n) : 0);
+}
+
+// Where logits are changed, a spread is that of what they were: the samplers ask for all blocks with one that
+// is changed. Of more, or of lists that may be long, the whole row is cheaper.
+constexpr std::uint32_t kFewChanged = 600;
+bool changes_few(const Plan& plan, const SamplingParams& params) {
+    return !plan.rules.changes && changed_history(plan, params) <= kFewChanged;
+}
+
+// The row's spread tells all that the request's one filter asks of it.
 bool decides_by_spread(const Plan& plan, const SamplingParams& params) {
     // Above it, what stands nearer to the entropy than a typical winner is most of a flat row: eight columns
     // in ten would ask for half of it, and that is slower than all of it at once.
     constexpr double kTypicalUpTo = 1.0;
-    return !plan.changes_logits && (plan.asked != Step::typical_p || params.temperature <= kTypicalUpTo);
+    return changes_few(plan, params) && (plan.asked != Step::typical_p || params.temperature <= kTypicalUpTo);
 }
 
 // Version 1 looks at the best entries alone, whatever the row weighs.
@@ -174,7 +191,7 @@ bool finds_head(const Plan& plan, const SamplingParams& params, std::uint32_t ro
     // Beyond it, what a sum in float is off may be all that is left out.
     constexpr double kMostOfRow = 0.9999;
     if (plan.lists_nucleus()) return plan.cut.scale * kListedUpTo >= 1.0 && params.top_p <= kMostOfRow;
-    if ((plan.cut.behind_sigma || plan.cut.tempered) && plan.changes_logits) return false;
+    if ((plan.cut.behind_sigma || plan.cut.tempered) && !changes_few(plan, params)) return false;
     if (plan.cut.by_sigma()) return true;
     if (plan.cut.top_k > 0) return plan.cut.top_k <= static_cast<std::int32_t>(entries_in(room));
     const bool asks_winner = plan.asked == Step::min_p && params.rng == proto::Rng::race;
@@ -184,11 +201,8 @@ bool finds_head(const Plan& plan, const SamplingParams& params, std::uint32_t ro
 // What penalties raise weighs any amount, and each token of the history is read for it: of a long one most
 // of the row would be asked for.
 bool weighs_raised_history(const Plan& plan, const SamplingParams& params) {
-    constexpr std::uint32_t kLongest = 600;
     const bool weighs = plan.lists_nucleus() || plan.asked == Step::top_p || plan.asked == Step::xtc;
-    if (!weighs || !penalties_raise(params)) return false;
-    const auto last = static_cast<std::uint32_t>(params.penalty_last_n);  // all of them are -1
-    return std::min(plan.key.position, last) > kLongest;
+    return weighs && penalties_raise(params) && changed_history(plan, params) > kFewChanged;
 }
 
 // Whether the maxima, some blocks and sums are likely to tell what the decision reads.

@@ -103,13 +103,13 @@ TEST_CASE("who races after penalties that lower has the best of its race beside 
     CHECK(draws([](auto& params) { params.rng = proto::Rng::shvs; }) == request::Wants());
 }
 
-TEST_CASE("one filter that a row's spread decides needs no whole row, where nothing changes a logit") {
-    const auto flags = [](auto set, const request::Rules& rules = {}) {
+TEST_CASE("one filter that a row's spread decides needs no whole row, where few logits are changed") {
+    const auto flags = [](auto set, const request::Rules& rules = {}, std::uint32_t history = 100) {
         proto::SamplingParams params;
         params.flags = proto::kNoLogprob;
         params.temperature = 0.8;
         set(params);
-        return want_at(params, 100, rules).flags & (Want::whole | Want::spread);
+        return want_at(params, history, rules).flags & (Want::whole | Want::spread);
     };
     constexpr request::Wants kSpread = Want::spread;
     constexpr request::Wants kWhole = Want::whole;
@@ -122,10 +122,11 @@ TEST_CASE("one filter that a row's spread decides needs no whole row, where noth
     CHECK(flags([](auto& params) { params.top_n_sigma = 2.5, params.top_p = 0.9; }) == kWhole);
     CHECK(flags([](auto& params) { params.typical_p = 1e-4; }) == kWhole);
     CHECK(flags([](auto& params) { params.xtc_probability = 1.0, params.xtc_threshold = 1e-5; }) == kWhole);
-    CHECK(flags([](auto& params) {
-              params.typical_p = 0.9;
-              params.repetition_penalty = 1.1;
-          }) == kWhole);
+    const auto penalised = [](auto& params) { params.typical_p = 0.9, params.repetition_penalty = 1.1; };
+    CHECK(flags(penalised) == kSpread);
+    CHECK(flags(penalised, {}, 600) == kSpread);
+    CHECK(flags(penalised, {}, 601) == kWhole);
+    CHECK(flags([&](auto& params) { penalised(params), params.penalty_last_n = 64; }, {}, 601) == kSpread);
     CHECK(flags([](auto& params) { params.top_n_sigma = 1.0; }, {false, true}) == kWhole);
     CHECK(flags([](auto& params) { params.top_n_sigma = 1.0; }, {true, false}) == kWhole);
     CHECK(flags([](auto& params) {

@@ -148,7 +148,7 @@ TEST_CASE("what is allowed alone or lifted is sent by its name") {
     CHECK_FALSE(is_whole(want(lifts, std::nullopt, nothing)));
 }
 
-TEST_CASE("a top-n sigma before what cuts is told by the spread, where nothing changes a logit") {
+TEST_CASE("a top-n sigma before what cuts is told by the spread, where few logits are changed") {
     const auto want = [](auto set, const request::Rules& rules = {}) {
         proto::SamplingParams params;
         params.flags = proto::kNoLogprob;
@@ -165,7 +165,7 @@ TEST_CASE("a top-n sigma before what cuts is told by the spread, where nothing c
     CHECK((by_top_k.flags & kAsked) == Want::spread);
     CHECK(by_top_k.by_maximum == 40);
     const auto penalised = [](auto& params) { params.min_p = 0.1, params.repetition_penalty = 1.1; };
-    CHECK((want(penalised).flags & kAsked) == Want::whole);
+    CHECK((want(penalised).flags & kAsked) == Want::spread);
     CHECK((want([](auto& params) { params.top_k = 40; }, {false, true}).flags & kAsked) == Want::whole);
     // What few deviations leave is listed for what comes behind it.
     const auto dynamic = [](auto& params) { params.dynatemp_range = 0.2, params.min_p = 0.1; };
@@ -173,14 +173,14 @@ TEST_CASE("a top-n sigma before what cuts is told by the spread, where nothing c
     CHECK((want(dynamic).flags & kAsked) == Want::spread);
     CHECK((want([](auto& params) { params.top_p = 0.9, params.top_n_sigma = 2.5; }).flags & kAsked) ==
           Want::whole);
-    // Behind penalties that come behind the sigma a token has two values.
+    // Penalties behind the sigma change what it left.
     const auto late = [](auto& params) {
         using proto::Step;
         params.order = {Step::top_n_sigma, Step::penalties, Step::min_p};
         params.min_p = 0.1;
         params.repetition_penalty = 1.1;
     };
-    CHECK((want(late).flags & kAsked) == Want::whole);
+    CHECK((want(late).flags & kAsked) == Want::spread);
 }
 
 TEST_CASE("what penalties raise of a long history is weighed in the whole row") {
