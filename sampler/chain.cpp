@@ -58,8 +58,7 @@ void Chain::set_temperature(Survivors& survivors) {
     temperature_ = dynamic_temperature(params_, survivors.entropy(), survivors.tokens());
 }
 
-void Chain::apply(Survivors& survivors, const Adjustments& done, Step applied,
-                  std::optional<double> given) {
+void Chain::apply(Survivors& survivors, const Adjustments& done, Step applied, std::optional<double> given) {
     temperature_ = 1.0;
     for (const Step step : order_of(params_)) {
         if (step == Step::temperature && given) {

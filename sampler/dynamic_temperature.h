@@ -16,8 +16,6 @@ struct TemperatureInterval {
     float rounding;  // of scores at both ends: who wins by more at each wins at all between
 
     double middle() const { return (low + high) / 2.0; }
-    // From the middle to either end, as a share.
-    double error() const { return (high - low) / low; }
 };
 
 // Nothing if too little is known.
