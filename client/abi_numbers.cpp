@@ -4,6 +4,7 @@
 #include "proto/dtype.h"
 #include "proto/geometry.h"
 #include "proto/sampling.h"
+#include "proto/schedule_slot.h"
 #include "shm/error.h"
 
 namespace proto = croupier::proto;
@@ -85,11 +86,14 @@ static_assert(same(CROUPIER_DECISION_SAMPLER_CRASHED, DecisionError::sampler_cra
 static_assert(same(CROUPIER_DECISION_GIVEN_UP, DecisionError::given_up));
 static_assert(same(CROUPIER_DECISION_VOID, DecisionError::voided));
 static_assert(same(CROUPIER_DECISION_NO_MEMORY, DecisionError::no_memory));
-static_assert(same(CROUPIER_DECISION_NO_MEMORY + 1, DecisionError::count_), "a new decision error is public");
+static_assert(same(CROUPIER_DECISION_REJECTED, DecisionError::rejected));
+static_assert(same(CROUPIER_DECISION_BAD_INPUT, DecisionError::bad_input));
+static_assert(same(CROUPIER_DECISION_BAD_INPUT + 1, DecisionError::count_), "a new decision error is public");
 static_assert(same(CROUPIER_MAX_VOCAB, proto::kMaxVocab));
 static_assert(same(CROUPIER_MAX_BATCH, proto::kMaxBatch));
 static_assert(same(CROUPIER_MAX_TP, proto::kMaxTp));
 static_assert(same(CROUPIER_MAX_STEPS_IN_FLIGHT, proto::kMaxSlots));
+static_assert(same(CROUPIER_MAX_WINDOW_ROWS, proto::kMaxWindowRows));
 static_assert(same(CROUPIER_MAX_SEQUENCES, proto::kMaxSequences));
 static_assert(same(CROUPIER_MAX_LENGTH, proto::kMaxLength));
 static_assert(same(CROUPIER_MAX_BIAS, proto::kMaxBias));

@@ -26,6 +26,8 @@ constexpr std::array kTexts = {
     "the shared memory of the host has no room for the sequence's next token: finish other sequences, or "
     "give the host "
     "or the container more of it (--shm-size)",
+    "the row was computed from another token than was decided before it, or was not computed",
+    "the head of the window was fed another token than the last one of its sequence",
 };
 static_assert(kTexts.size() == static_cast<std::size_t>(proto::DecisionError::count_),
               "every decision error needs its text");

@@ -153,14 +153,17 @@ shm::Result<bool> AttachedSession::take(const Decided& decided) {
     taken_.clear();
     taken_best_.clear();
     taken_support_.clear();
+    bool ended = false;  // an earlier row of the window ended the sequence
     for (std::size_t column = 0; column < uids.size(); ++column) {
+        ended = ended && uids[column] == uids[column - 1];
         proto::Decision decision =
             whole ? decided.decisions[column].load() : refused_column(uids[column], decided.refused);
         if (decision.sequence_uid != uids[column]) {
             return corrupt("column " + std::to_string(column) + " was decided for sequence " +
                            std::to_string(decision.sequence_uid) + ", not " + std::to_string(uids[column]));
         }
-        if (whole && place_->next_is_void(column)) {
+        const bool brings = decision.error == proto::DecisionError::none;
+        if (whole && (place_->next_is_void(column) || (ended && brings))) {
             const std::uint32_t position = decision.position;
             decision = refused_column(uids[column], proto::DecisionError::voided);
             decision.position = position;
@@ -171,6 +174,8 @@ shm::Result<bool> AttachedSession::take(const Decided& decided) {
                            std::to_string(decision.token) + ", which is outside the vocabulary");
         }
         taken_.push_back(to_c(decision));
+        ended = ended || (!sound && decision.error != proto::DecisionError::rejected) ||
+                (decision.flags & proto::kStoppedMask) != 0;
     }
     if (place_->geometry().max_logprobs > 0 && whole) {
         if (auto ranked = take_all_ranked(decided); !ranked) return corrupt(ranked.error().message);

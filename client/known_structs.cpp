@@ -39,9 +39,17 @@ shm::Result<KnownSequence> known_sequence(const croupier_sequence& given) {
 shm::Result<std::span<const croupier_column>> known_columns(const croupier_column* given, std::size_t count,
                                                             std::size_t size,
                                                             std::vector<croupier_column>& room) {
-    if (size == sizeof(croupier_column)) return std::span(given, count);
-    CROUPIER_TRY(shm::read_array(given, count, size, "columns", kColumnAtFirst, room));
-    return std::span<const croupier_column>(room);
+    std::span<const croupier_column> known(given, count);
+    if (size != sizeof(croupier_column)) {
+        CROUPIER_TRY(shm::read_array(given, count, size, "columns", kColumnAtFirst, room));
+        known = room;
+    }
+    for (std::size_t column = 0; column < count; ++column) {
+        if (known[column].reserved != 0)
+            return shm::fail(shm::Errc::bad_argument, "columns[" + std::to_string(column) +
+                                                          "]: a reserved field is set, it should be 0");
+    }
+    return known;
 }
 
 }  // namespace croupier::client

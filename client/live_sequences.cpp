@@ -78,16 +78,19 @@ shm::Result<std::span<const std::int32_t>> LiveSequences::output(std::uint64_t u
     return std::span<const std::int32_t>(segment_->token_log(slot) + lengths.prompt, lengths.output);
 }
 
-shm::Result<LiveSequences::Asked> LiveSequences::ask(std::uint64_t uid, std::uint64_t step) {
-    CROUPIER_TRY_VALUE(found, uids_.ask(uid));
+shm::Result<LiveSequences::Asked> LiveSequences::ask(std::uint64_t uid, std::uint64_t step,
+                                                     std::uint32_t rows) {
+    CROUPIER_TRY_VALUE(found, uids_.ask(uid, rows));
     Entry& entry = *found;
     const proto::SequenceEntry& sequence = segment_->sequence(entry.place);
     proto::ScheduleColumn column;
     column.sequence_uid = uid;
     column.sequence_slot = entry.place;
-    column.position = entry.pending > 0 ? entry.next_position
-                                        : lengths_of(sequence, segment_->geometry().max_length).output;
-    table_.make_room(entry.place, std::uint64_t{sequence.prompt_length} + column.position + 1);
+    // A pending window brings a token at least, and one for each row at most. The log may have them already,
+    // where an earlier client died as it took them.
+    const LogLengths lengths = lengths_of(sequence, segment_->geometry().max_length);
+    column.position = entry.pending > 0 ? std::max(entry.next_position, lengths.output) : lengths.output;
+    table_.make_room(entry.place, std::uint64_t{lengths.prompt} + lengths.output + entry.rows + rows);
     column.ticket = entry.next_ticket;
     column.revision = sequence.revision.load(std::memory_order_relaxed);
     if (entry.in_flight > 0) {
@@ -97,12 +100,25 @@ shm::Result<LiveSequences::Asked> LiveSequences::ask(std::uint64_t uid, std::uin
     return Asked{column, &entry};
 }
 
+void LiveSequences::enter(Entry& entry, std::uint64_t step, std::uint32_t index,
+                          const proto::ScheduleColumn& column) {
+    if (column.row == 0) {
+        uids_.enter(entry, step, index, column.position);
+    } else {
+        uids_.enter_row(entry, index);
+    }
+}
+
 LiveSequences::Entry* LiveSequences::recall(const proto::ScheduleColumn& column, std::uint64_t step,
                                             std::uint32_t index) {
     if (column.sequence_slot >= by_slot_.size()) return nullptr;
     Entry* entry = by_slot_[column.sequence_slot];
     if (entry == nullptr || entry->uid != column.sequence_uid) return nullptr;
-    if (shm::revised_since(*segment_, column, step)) {
+    // The rows of a window stand one after another.
+    const bool more = entry->in_flight > 0 && entry->last_step == step && entry->last_column + 1 == index;
+    if (more) {
+        uids_.enter_row(*entry, index);
+    } else if (shm::revised_since(*segment_, column, step)) {
         uids_.enter_void(*entry, step, index);
     } else {
         uids_.enter(*entry, step, index, column.position);
@@ -116,10 +132,10 @@ void LiveSequences::recalled_all() {
     by_slot_ = {};
 }
 
-void LiveSequences::leave(Entry& entry, std::uint64_t step) {
+void LiveSequences::leave(Entry& entry, std::uint64_t step, std::uint32_t rows) {
     const std::uint32_t slot = entry.place;
     const std::uint32_t revision = segment_->sequence(slot).revision.load(std::memory_order_relaxed);
-    const auto idle = uids_.leave(entry, step);
+    const auto idle = uids_.leave(entry, step, rows);
     if (idle) return table_.remove(*idle);
     // The decision ended the sequence, so its later columns in flight are void.
     if (revision != revisions_[slot]) uids_.make_void(entry);

@@ -28,22 +28,21 @@ class LiveSequences {
     shm::Result<std::span<const std::int32_t>> output(std::uint64_t uid) const;
 
     void begin_submit() { uids_.begin_submit(); }
-    // The sequence's column in the step that is published next. Fails if the sequence has one there already.
+    // The head of the sequence's window of so many rows in the step that is published next. Fails if the
+    // sequence has one there already, or too many rows in flight.
     struct Asked {
         proto::ScheduleColumn column;
         Entry* entry = nullptr;
     };
-    shm::Result<Asked> ask(std::uint64_t uid, std::uint64_t step);
+    shm::Result<Asked> ask(std::uint64_t uid, std::uint64_t step, std::uint32_t rows);
     // The step was published with this column.
-    void enter(Entry& entry, std::uint64_t step, std::uint32_t column, std::uint32_t position) {
-        uids_.enter(entry, step, column, position);
-    }
+    void enter(Entry& entry, std::uint64_t step, std::uint32_t index, const proto::ScheduleColumn& column);
     std::optional<std::uint32_t> slot_of(std::uint64_t uid) const;
     // The same for a step that an earlier client published. Null: the column names no sequence.
     Entry* recall(const proto::ScheduleColumn& column, std::uint64_t step, std::uint32_t index);
     void recalled_all();
-    // The step was taken.
-    void leave(Entry& entry, std::uint64_t step);
+    // The step was taken, in which the sequence had so many rows.
+    void leave(Entry& entry, std::uint64_t step, std::uint32_t rows);
 
   private:
     shm::Segment* segment_;

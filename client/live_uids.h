@@ -1,4 +1,4 @@
-// Live sequences by uid: the place of each, and the steps in flight that it is in.
+// Live sequences by uid: the place of each, and the steps in flight that it is in, in a window of rows each.
 #pragma once
 
 #include <algorithm>
@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "proto/schedule_slot.h"
 #include "shm/error.h"
 
 namespace croupier::client {
@@ -24,10 +25,11 @@ class LiveUids {
         Place place;
         std::uint32_t in_flight = 0;  // steps
         std::uint32_t pending = 0;    // of these, those that this client does not know to be void
+        std::uint32_t rows = 0;       // in all of these
         std::uint32_t next_ticket = 0;
-        std::uint64_t last_step = 0;  // the newest in flight, and its column there
+        std::uint64_t last_step = 0;  // the newest in flight, and its last row there
         std::uint32_t last_column = 0;
-        std::uint32_t next_position = 0;  // after the pending ones
+        std::uint32_t next_position = 0;  // after the pending ones, if each brings one token
         // Its columns in the steps from void_from up to void_below are void.
         std::uint64_t void_from = 0;
         std::uint64_t void_below = 0;
@@ -67,10 +69,9 @@ class LiveUids {
         return found->second.get();
     }
 
-    // Call this once for each submit, then ask() for each column. ask() refuses a sequence that is in two
-    // columns.
+    // Call this once for each submit, then ask() for each window. ask() refuses a sequence that is in two.
     void begin_submit() { ++submits_; }
-    shm::Result<Entry*> ask(std::uint64_t uid) {
+    shm::Result<Entry*> ask(std::uint64_t uid, std::uint32_t rows) {
         auto found = find(uid);
         if (!found) return found;
         Entry& entry = *found.value();
@@ -78,15 +79,26 @@ class LiveUids {
             return shm::fail(shm::Errc::bad_argument,
                              named(uid) + " stands in two columns of one step: it may stand in one");
         }
+        if (std::uint64_t{rows} + entry.rows > proto::kMaxWindowRows) {
+            return shm::fail(shm::Errc::bad_argument, named(uid) + " asks for " + std::to_string(rows) +
+                                                          " rows and has " + std::to_string(entry.rows) +
+                                                          " in flight: together it may have " +
+                                                          std::to_string(proto::kMaxWindowRows));
+        }
         entry.asked_by = submits_;
         return found;
     }
+    // Its window's head, then each other row.
     static void enter(Entry& entry, std::uint64_t step, std::uint32_t column, std::uint32_t position = 0) {
         ++entry.in_flight;
         ++entry.pending;
-        ++entry.next_ticket;
         entry.next_position = position + 1;
         entry.last_step = step;
+        enter_row(entry, column);
+    }
+    static void enter_row(Entry& entry, std::uint32_t column) {
+        ++entry.rows;
+        ++entry.next_ticket;
         entry.last_column = column;
     }
     // All its columns in flight become void.
@@ -106,10 +118,12 @@ class LiveUids {
     }
     // All that have a place. Ended sequences keep theirs while steps in flight name them.
     std::size_t held() const { return by_uid_.size() + finished_.size(); }
-    // The step was taken. Returns the place of a finished sequence that is in no other step.
-    std::optional<Place> leave(Entry& entry, std::uint64_t step) {
+    // The step was taken, of which the sequence had so many rows. Returns the place of a finished sequence
+    // that is in no other step.
+    std::optional<Place> leave(Entry& entry, std::uint64_t step, std::uint32_t rows) {
         if (!entry.is_void_in(step)) --entry.pending;
         --entry.in_flight;
+        entry.rows -= rows;
         if (!entry.finished || entry.in_flight > 0) return std::nullopt;
         return forget(entry);
     }

@@ -13,10 +13,16 @@ namespace croupier::client {
 
 using shm::Errc;
 
+std::size_t count_rows(std::span<const croupier_column> columns) {
+    std::size_t rows = 0;
+    for (const croupier_column& column : columns) rows += rows_of(column);
+    return rows;
+}
+
 shm::Result<bool> check_masks(std::span<const croupier_column> columns, std::uint32_t mask_rows) {
-    const auto masks = std::count_if(columns.begin(), columns.end(),
-                                     [](const croupier_column& column) { return column.mask != nullptr; });
-    if (static_cast<std::size_t>(masks) <= mask_rows) return true;
+    std::size_t masks = 0;
+    for (const croupier_column& column : columns) masks += column.mask != nullptr ? rows_of(column) : 0;
+    if (masks <= mask_rows) return true;
     return shm::fail(Errc::bad_argument, "the step carries " + std::to_string(masks) +
                                              " grammar masks, the session was opened for " +
                                              std::to_string(mask_rows) + "; open it with a larger mask_rows");
@@ -94,12 +100,20 @@ shm::Result<bool> LocalRing::build_columns(std::span<const croupier_column> aske
     columns_.clear();
     entries_.clear();
     sequences_.begin_submit();
-    std::uint32_t masks = 0;
+    std::uint16_t masks = 0;
     for (const croupier_column& from : asked) {
-        CROUPIER_TRY_VALUE(of, sequences_.ask(from.uid, step));
-        proto::ScheduleColumn& column = columns_.emplace_back(of.column);
-        if (from.mask != nullptr) column.mask_row = ++masks;
-        entries_.push_back(of.entry);
+        CROUPIER_TRY_VALUE(of, sequences_.ask(from.uid, step, rows_of(from)));
+        proto::ScheduleColumn column = of.column;
+        for (std::uint32_t row = 0; row < rows_of(from); ++row) {
+            if (from.mask != nullptr) column.mask_row = ++masks;
+            columns_.push_back(column);
+            entries_.push_back(of.entry);
+            // Only a head waits for another step.
+            column.after_steps = column.after_column = 0;
+            ++column.row;
+            ++column.ticket;
+            ++column.position;
+        }
     }
     return check_masks(asked, segment_->geometry().mask_rows);
 }
@@ -109,7 +123,9 @@ void LocalRing::copy_masks(std::span<const croupier_column> asked) const {
     std::uint32_t row = 0;
     for (const croupier_column& from : asked) {
         if (from.mask == nullptr) continue;
-        std::memcpy(publisher_.next_mask_row(row++), from.mask, words * sizeof(std::uint32_t));
+        for (std::uint32_t i = 0; i < rows_of(from); ++i)
+            std::memcpy(publisher_.next_mask_row(row++), from.mask + i * words,
+                        words * sizeof(std::uint32_t));
     }
 }
 
@@ -117,24 +133,27 @@ shm::Result<std::uint64_t> LocalRing::submit(std::span<const croupier_column> as
     // Checked first: a client that was fenced must get that error, whatever is wrong with its columns.
     CROUPIER_TRY(publisher_.may_publish());
     const std::uint64_t step = publisher_.next_to_publish();
-    const bool room = step - publisher_.next_to_take() < segment_->geometry().slots &&
-                      asked.size() <= segment_->geometry().max_batch;
-    // If the ring is full, publish() fails. No mask may be copied then: the slot belongs to a step in flight.
-    if (!room) {
-        columns_.resize(asked.size());
-        return publisher_.publish(columns_);
-    }
+    // No mask may be copied if the ring is full: the slot belongs to a step in flight.
+    CROUPIER_TRY(publisher_.check_next(count_rows(asked)));
     CROUPIER_TRY(build_columns(asked, step));
     copy_masks(asked);
     const bool follows = std::any_of(columns_.begin(), columns_.end(),
                                      [](const auto& column) { return column.after_steps != 0; });
-    auto published = publisher_.publish(columns_, record_flags_ | (follows ? proto::kFollows : 0));
+    const bool windows = columns_.size() > asked.size();
+    if (windows && record_flags_ != 0) {
+        return shm::fail(Errc::bad_argument,
+                         "the step has windows of several rows, and the session's writer supplies randoms, "
+                         "who knows no row's position: open the session without randoms_supplied");
+    }
+    const std::uint32_t flags = (follows ? proto::kFollows : 0) | (windows ? proto::kWindows : 0);
+    auto published = publisher_.publish(columns_, record_flags_ | flags);
     if (!published) return published;
     const std::uint32_t slot = segment_->slot_of(step);
     uids_in_step_[slot].clear();
-    for (const croupier_column& column : asked) uids_in_step_[slot].push_back(column.uid);
-    for (std::uint32_t i = 0; i < entries_.size(); ++i)
-        sequences_.enter(*entries_[i], step, i, columns_[i].position);
+    for (std::uint32_t i = 0; i < entries_.size(); ++i) {
+        uids_in_step_[slot].push_back(columns_[i].sequence_uid);
+        sequences_.enter(*entries_[i], step, i, columns_[i]);
+    }
     entries_in_step_[slot] = entries_;
     // Samplers only prepare the columns now. The writer of the logits wakes all of them.
     shm::ring_for_one(segment_->header().bell);
@@ -145,8 +164,11 @@ shm::Result<bool> LocalRing::take(std::span<const croupier_decision> /*in the lo
     const std::uint64_t step = publisher_.next_to_take();
     // Comes first, because it tells which decisions ended their sequence.
     publisher_.take();
-    for (LiveSequences::Entry* entry : entries_in_step_[segment_->slot_of(step)]) {
-        if (entry != nullptr) sequences_.leave(*entry, step);
+    const auto& entries = entries_in_step_[segment_->slot_of(step)];
+    // The rows of a window stand one after another.
+    for (auto first = entries.begin(), next = first; first != entries.end(); first = next) {
+        next = std::find_if(first, entries.end(), [&](const auto* entry) { return entry != *first; });
+        if (*first != nullptr) sequences_.leave(**first, step, static_cast<std::uint32_t>(next - first));
     }
     return true;
 }

@@ -106,8 +106,9 @@ flatbuffers::Offset<wire::SubmitStep> submit_message(flatbuffers::FlatBufferBuil
     std::vector<std::uint32_t> masks;
     entries.reserve(columns.size());
     for (const croupier_column& column : columns) {
-        entries.emplace_back(column.uid, column.mask != nullptr ? 1 : 0);
-        if (column.mask != nullptr) masks.insert(masks.end(), column.mask, column.mask + words);
+        entries.emplace_back(column.uid, column.mask != nullptr ? 1 : 0, rows_of(column));
+        if (column.mask != nullptr)
+            masks.insert(masks.end(), column.mask, column.mask + words * rows_of(column));
     }
     return wire::CreateSubmitStepDirect(builder, step, &entries, masks.empty() ? nullptr : &masks);
 }
@@ -120,10 +121,13 @@ std::optional<std::string> read_columns(const wire::SubmitStep& record, std::uin
     columns.clear();
     if (record.columns() != nullptr) {
         for (const wire::ColumnEntry* entry : *record.columns()) {
-            const bool masked = entry->masked() != 0;
-            const bool there = used + words <= have;
-            columns.push_back({entry->uid(), masked && there ? record.masks()->data() + used : nullptr});
-            used += masked ? words : 0;
+            croupier_column& column = columns.emplace_back();
+            column.uid = entry->uid();
+            column.rows = entry->rows();
+            if (entry->masked() == 0) continue;
+            const std::size_t needs = words * rows_of(column);
+            if (used + needs <= have) column.mask = record.masks()->data() + used;
+            used += needs;
         }
     }
     if (used == have) return std::nullopt;

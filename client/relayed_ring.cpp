@@ -119,7 +119,10 @@ RelayedRing::Entry* RelayedRing::recall(const wire::StepInFlight& step, std::uin
     Entry*& entry = by_slot[known ? step.slots()->Get(column) : 0];
     // An earlier client finished it.
     if (entry == nullptr || entry->uid != uid) entry = outputs_.insert_finished(uid, {});
-    if (known && step.void_columns()->Get(column) == 0) {
+    const bool more = column > 0 && slot_of(published_).entries[column - 1] == entry;
+    if (more) {
+        outputs_.enter_row(*entry, column);
+    } else if (known && step.void_columns()->Get(column) == 0) {
         outputs_.enter(*entry, published_, column);
     } else {
         outputs_.enter_void(*entry, published_, column);
@@ -309,8 +312,8 @@ shm::Result<bool> RelayedRing::send_submit(std::span<const croupier_column> colu
     entries_.clear();
     outputs_.begin_submit();
     for (const croupier_column& column : columns) {
-        CROUPIER_TRY_VALUE(asked, outputs_.ask(column.uid));
-        entries_.push_back(asked);
+        CROUPIER_TRY_VALUE(asked, outputs_.ask(column.uid, rows_of(column)));
+        entries_.insert(entries_.end(), rows_of(column), asked);
     }
     CROUPIER_TRY(check_masks(columns, geometry_.mask_rows));
     flatbuffers::FlatBufferBuilder builder;
@@ -319,12 +322,19 @@ shm::Result<bool> RelayedRing::send_submit(std::span<const croupier_column> colu
 
 shm::Result<std::uint64_t> RelayedRing::submit(std::span<const croupier_column> columns) {
     CROUPIER_TRY(may_write());
-    CROUPIER_TRY(shm::check_step(geometry_, columns.size(), published_ - taken_));
+    CROUPIER_TRY(shm::check_step(geometry_, count_rows(columns), published_ - taken_));
     CROUPIER_TRY(send_submit(columns));
     StepSent& slot = slot_of(published_);
     slot.uids.clear();
-    for (const croupier_column& column : columns) slot.uids.push_back(column.uid);
-    for (std::uint32_t i = 0; i < entries_.size(); ++i) outputs_.enter(*entries_[i], published_, i);
+    for (std::uint32_t i = 0; i < entries_.size(); ++i) {
+        slot.uids.push_back(entries_[i]->uid);
+        // The rows of a window stand one after another.
+        if (i > 0 && entries_[i] == entries_[i - 1]) {
+            outputs_.enter_row(*entries_[i], i);
+        } else {
+            outputs_.enter(*entries_[i], published_, i);
+        }
+    }
     slot.entries = entries_;
     slot.record = last_record_;
     return published_++;
@@ -347,18 +357,26 @@ shm::Result<bool> RelayedRing::send_owed_take() {
     return sent;
 }
 
+void RelayedRing::take_window(Entry& entry, std::span<const croupier_decision> rows) {
+    const bool current = !entry.is_void_in(taken_);
+    bool ended = false;
+    for (const croupier_decision& decision : rows) {
+        if (decision.error == CROUPIER_DECISION_REJECTED) continue;
+        // A token that was decided before this client attached is in the output already.
+        const bool next = decision.error == 0 && decision.position == entry.place.size();
+        if (current && next) entry.place.push_back(decision.token);
+        ended = ended || decision.error != 0 || (decision.flags & proto::kStoppedMask) != 0;
+    }
+    const bool gone = outputs_.leave(entry, taken_, static_cast<std::uint32_t>(rows.size())).has_value();
+    if (!gone && current && ended) outputs_.make_void(entry);
+}
+
 shm::Result<bool> RelayedRing::take(std::span<const croupier_decision> decisions) {
     const StepSent& step = slot_of(taken_);
-    for (std::size_t column = 0; column < decisions.size(); ++column) {
+    for (std::size_t column = 0, next = 0; column < decisions.size(); column = next) {
         Entry* entry = step.entries[column];
-        const croupier_decision& decision = decisions[column];
-        const bool current = !entry->is_void_in(taken_);
-        // A token that was decided before this client attached is in the output already.
-        const bool next = decision.error == 0 && decision.position == entry->place.size();
-        if (current && next) entry->place.push_back(decision.token);
-        const bool ended = decision.error != 0 || (decision.flags & proto::kStoppedMask) != 0;
-        const bool gone = outputs_.leave(*entry, taken_).has_value();
-        if (!gone && current && ended) outputs_.make_void(*entry);
+        while (next < decisions.size() && step.entries[next] == entry) ++next;
+        take_window(*entry, decisions.subspan(column, next - column));
     }
     ++taken_;
     take_owed_ = true;

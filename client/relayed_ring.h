@@ -85,6 +85,8 @@ class RelayedRing final : public SchedulePlace, public StepMessages {
     template <typename Record>
     shm::Result<bool> send(flatbuffers::FlatBufferBuilder& builder, flatbuffers::Offset<Record> record);
     shm::Result<bool> send_owed_take();
+    // Of one sequence, in the step that is taken.
+    void take_window(Entry& entry, std::span<const croupier_decision> rows);
     shm::Result<bool> send_submit(std::span<const croupier_column> columns);
     // The next answer to this session, if it comes within `timeout`.
     shm::Result<const wire::Message*> next_answer(std::chrono::milliseconds timeout);

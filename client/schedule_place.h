@@ -44,6 +44,11 @@ class SchedulePlace {
     virtual bool can_be_found() const = 0;
 };
 
+constexpr std::uint32_t rows_of(const croupier_column& column) {
+    return column.rows == 0 ? 1 : column.rows;
+}
+// Of all columns of a step.
+std::size_t count_rows(std::span<const croupier_column> columns);
 // Checks that the session has room for a step's grammar masks.
 shm::Result<bool> check_masks(std::span<const croupier_column> columns, std::uint32_t mask_rows);
 constexpr std::size_t mask_words(std::uint32_t vocab) {

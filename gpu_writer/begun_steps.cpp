@@ -27,7 +27,8 @@ shm::Result<std::optional<BegunStep>> BegunSteps::begin(std::uint64_t step) {
     }
     next_wanted_ = step + 1;
     const auto columns = static_cast<std::uint32_t>(rank_->columns(step).size());
-    return std::optional<BegunStep>({step, ++begun_, columns, word});
+    const bool windows = (rank_->publisher().record(step).flags & proto::kWindows) != 0;
+    return std::optional<BegunStep>({step, ++begun_, columns, word, windows});
 }
 
 void BegunSteps::take_back(const BegunStep& step) {

@@ -16,6 +16,7 @@ struct BegunStep {
     std::uint64_t ticket = 0;
     std::uint32_t columns = 0;
     proto::ReadyWord word;
+    bool windows = false;
 };
 
 class BegunSteps {

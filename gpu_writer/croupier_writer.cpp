@@ -41,6 +41,7 @@ int guarded_writer(const croupier_writer* writer, croupier_error* error, Body&& 
 constexpr std::size_t kOptionsAtFirst = 32;
 constexpr std::size_t kInfoAtFirst = 64;
 constexpr std::size_t kStateAtFirst = 40;
+constexpr std::size_t kRowsAtFirst = 48;
 
 shm::Result<gpu_writer::WriterOptions> checked(const croupier_writer_options& given) {
     CROUPIER_TRY_VALUE(known, shm::read_struct(given, "croupier_writer_options", kOptionsAtFirst));
@@ -157,18 +158,21 @@ int croupier_writer_begin(croupier_writer* writer, uint64_t step, croupier_error
     });
 }
 
-int croupier_writer_enqueue(croupier_writer* writer, void* stream, const void* logits, uint64_t row_stride,
-                            croupier_error* error) {
+int croupier_writer_enqueue_rows(croupier_writer* writer, void* stream, const croupier_rows* rows,
+                                 croupier_error* error) {
     return guarded_writer(writer, error, [&]() -> shm::Result<int> {
-        if (logits == nullptr) return missing("logits");
+        if (rows == nullptr) return missing("rows");
+        CROUPIER_TRY_VALUE(known, shm::read_struct(*rows, "croupier_rows", kRowsAtFirst));
+        if (known.logits == nullptr) return missing("logits");
         const gpu_writer::RankWriter& rank = writer->steps->rank_writer();
         const std::uint32_t ids = rank.geometry().shards[rank.rank()].count;
-        if (row_stride < ids) {
-            return shm::fail(shm::Errc::bad_argument, "row_stride is " + std::to_string(row_stride) +
+        if (known.row_stride < ids) {
+            return shm::fail(shm::Errc::bad_argument, "row_stride is " + std::to_string(known.row_stride) +
                                                           ", a row of rank " + std::to_string(rank.rank()) +
                                                           " has " + std::to_string(ids) + " elements");
         }
-        return done(writer->steps->enqueue(stream, logits, row_stride));
+        return done(writer->steps->enqueue(
+            stream, {known.logits, known.row_stride, known.row_of, known.inputs, known.parents}));
     });
 }
 

@@ -79,6 +79,12 @@ void CudaWriter::stop_watching() {
 }
 
 shm::Result<bool> CudaWriter::queue(const BegunStep& step) {
+    if (step.windows) {
+        return shm::fail(Errc::bad_argument,
+                         "step " + std::to_string(step.step) +
+                             " has windows of several rows, which a GPU's writer does not send: submit "
+                             "columns of one row, or attach the writers to the host (device -1)");
+    }
     const DeviceScope scope(device_);
     steps_[step.ticket % places_] = step;
     return prepare_step(step, watcher_->watch(step));
@@ -104,7 +110,11 @@ std::uint64_t CudaWriter::empty_launches() const {
     return std::atomic_ref(empty_launches_[0]).load(std::memory_order_acquire);
 }
 
-shm::Result<bool> CudaWriter::enqueue(void* stream, const void* logits, std::uint64_t row_stride) {
+shm::Result<bool> CudaWriter::enqueue(void* stream, const EnqueuedRows& rows) {
+    if (rows.row_of != nullptr) {
+        return shm::fail(Errc::bad_argument,
+                         "row_of is given, which a GPU's writer does not take: lay a row for each column");
+    }
     const DeviceScope scope(device_);
     auto* const worker = static_cast<cudaStream_t>(stream);
     CROUPIER_TRY_VALUE(captured, is_captured(worker));
@@ -112,11 +122,11 @@ shm::Result<bool> CudaWriter::enqueue(void* stream, const void* logits, std::uin
         CROUPIER_TRY(begin_replays());
         has_replays_ = true;
     }
-    if (has_replays_) return send_found(logits, row_stride, worker);
+    if (has_replays_) return send_found(rows.logits, rows.row_stride, worker);
     if (enqueued_ == begun()) {
         return shm::fail(Errc::bad_argument, "no step is begun that was not enqueued: begin one first");
     }
-    return send(step_of(++enqueued_), logits, row_stride, worker);
+    return send(step_of(++enqueued_), rows.logits, rows.row_stride, worker);
 }
 
 shm::Result<bool> CudaWriter::send_tokens(void* stream,

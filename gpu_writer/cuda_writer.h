@@ -19,7 +19,7 @@ class CudaWriter : public StepWriter {
     std::uint64_t finished() const override;
     std::uint64_t empty_launches() const override;
     std::uint64_t late_steps() const override { return tokens_->late_steps(); }
-    shm::Result<bool> enqueue(void* stream, const void* logits, std::uint64_t row_stride) override;
+    shm::Result<bool> enqueue(void* stream, const EnqueuedRows& rows) override;
 
   protected:
     CudaWriter(RankWriter rank, int device);

@@ -19,21 +19,35 @@ class HostStepWriter final : public StepWriter {
         const proto::Geometry& geometry = rank_writer().geometry();
         steps_.resize(geometry.slots);
         rows_.resize(geometry.max_batch);
+        inputs_.resize(geometry.max_batch);
         seeds_.resize(geometry.max_batch);
     }
 
     std::uint64_t late_steps() const override { return late_steps_; }
     std::uint64_t finished() const override { return finished_; }
 
-    shm::Result<bool> enqueue(void* stream, const void* logits, std::uint64_t row_stride) override {
+    shm::Result<bool> enqueue(void* stream, const EnqueuedRows& rows) override {
         const BegunStep* step = next(stream);
         if (step == nullptr) return nothing_begun(stream);
+        if (step->windows && rows.inputs == nullptr) return windows_need_inputs(step->step);
+        if (!step->windows && rows.row_of != nullptr) {
+            CROUPIER_TRY(check_rows_of(*step, rows.row_of));
+        }
         ++finished_;
         const std::size_t element = proto::element_bytes(rank_writer().geometry().dtype);
         for (std::uint32_t column = 0; column < step->columns; ++column) {
-            rows_[column] = static_cast<const std::byte*>(logits) + column * row_stride * element;
+            const std::int64_t row = rows.row_of == nullptr ? std::int64_t{column} : rows.row_of[column];
+            // Of a column that has no row nobody reads it.
+            const auto offset = static_cast<std::size_t>(std::max<std::int64_t>(row, 0)) * rows.row_stride;
+            rows_[column] = static_cast<const std::byte*>(rows.logits) + offset * element;
+            if (!step->windows) continue;
+            const std::uint32_t before = column == 0 ? 0 : column - 1;
+            inputs_[column] = {
+                row < 0 ? proto::RowInput::kNone : rows.inputs[column],
+                rows.parents == nullptr ? before : static_cast<std::uint32_t>(rows.parents[column])};
         }
-        return mutable_rank_writer().send(step->step, std::span(rows_).first(step->columns));
+        return mutable_rank_writer().send(step->step, std::span(rows_).first(step->columns),
+                                          std::span(inputs_).first(step->windows ? step->columns : 0));
     }
 
     shm::Result<bool> enqueue_randoms(void* stream) override {
@@ -83,6 +97,24 @@ class HostStepWriter final : public StepWriter {
         return &steps_[(finished_ + 1) % steps_.size()];
     }
 
+    // Without windows, samplers read the row of each column.
+    static shm::Result<bool> check_rows_of(const BegunStep& step, const std::int32_t* row_of) {
+        for (std::uint32_t column = 0; column < step.columns; ++column) {
+            if (row_of[column] >= 0) continue;
+            return shm::fail(Errc::bad_argument, "row_of[" + std::to_string(column) + "] is " +
+                                                     std::to_string(row_of[column]) + ", and step " +
+                                                     std::to_string(step.step) +
+                                                     " has no windows: each column needs a row");
+        }
+        return true;
+    }
+
+    static shm::Result<bool> windows_need_inputs(std::uint64_t step) {
+        return shm::fail(Errc::bad_argument, "step " + std::to_string(step) +
+                                                 " has windows of several rows, and `inputs` is null: give "
+                                                 "the token that each row was computed from");
+    }
+
     static shm::Result<bool> needs_no_stream() {
         return shm::fail(Errc::bad_argument, "a host's writer has no stream: give it NULL");
     }
@@ -96,6 +128,7 @@ class HostStepWriter final : public StepWriter {
     std::uint64_t late_steps_ = 0;
     std::vector<BegunStep> steps_;
     std::vector<const void*> rows_;
+    std::vector<proto::RowInput> inputs_;
     std::vector<ColumnSeed> seeds_;
     std::uint64_t finished_ = 0;
 };

@@ -131,20 +131,30 @@ shm::Result<bool> RankWriter::publish_all(std::uint64_t step) {
     return announce(publisher_.publish_all(step));
 }
 
-shm::Result<bool> RankWriter::send(std::uint64_t step, std::span<const void* const> column_values) {
+// Visible with the first part of the step that is announced.
+void RankWriter::store_inputs(std::uint64_t step, std::span<const proto::RowInput> inputs) {
+    std::atomic<std::uint64_t>* to = segment_->inputs(segment_->slot_of(step), rank());
+    for (const proto::RowInput& input : inputs) (to++)->store(input.pack(), std::memory_order_relaxed);
+}
+
+shm::Result<bool> RankWriter::send(std::uint64_t step, std::span<const void* const> column_values,
+                                   std::span<const proto::RowInput> inputs) {
     // A step all of whose columns are void ends without this rank's logits, and its slot may be another
     // step's by now. A count that was read before the step is found in flight is the step's own.
     const std::uint32_t columns = column_count(step);
+    const bool windows = (publisher_.record(step).flags & proto::kWindows) != 0;
     // SYNC: the count is read before the window of steps in flight is.
     std::atomic_thread_fence(std::memory_order_acquire);
     CROUPIER_TRY_VALUE(word, publisher_.begin(step));
     check_count(step, columns, column_values.size());
+    if (windows) check_count(step, columns, inputs.size());
+    if (windows) store_inputs(step, inputs);
     if (!geometry().is_lean()) {
         lay_all(step, column_values);
         return publish_all(step);
     }
     if (lean_ == nullptr) lean_ = std::make_unique<LeanHost>(*segment_, rank());
-    lean_->lay({step, 0, columns, word}, column_values);
+    lean_->lay({step, 0, columns, word, windows}, column_values);
     auto published = publish_all(step);
     // Its last part's columns became void while it was laid, and those before were decided.
     const bool over = !published && session_open() && step < shm::steps_in_flight(*segment_).first;

@@ -57,8 +57,10 @@ class RankWriter {
     shm::Result<bool> publish_all(std::uint64_t step);
     // The whole step, as the session's transport has it: rows laid and published, or a lean part, and a copy
     // of the rows that is kept until the step is decided. Refused, and nothing is written, where the step is
-    // not in flight: one whose columns all became void ends without any logits.
-    shm::Result<bool> send(std::uint64_t step, std::span<const void* const> column_values);
+    // not in flight: one whose columns all became void ends without any logits. `inputs`, one a column where
+    // the step has windows, are stored first.
+    shm::Result<bool> send(std::uint64_t step, std::span<const void* const> column_values,
+                           std::span<const proto::RowInput> inputs = {});
     // What is published of slices that are not complete, and the randoms of their steps, counts no more.
     shm::Result<bool> begin_anew() { return publisher_.begin_anew(); }
 
@@ -77,6 +79,7 @@ class RankWriter {
   private:
     SliceMemory memory_of(std::uint64_t step) const;
     void withdraw_part(std::uint64_t step);
+    void store_inputs(std::uint64_t step, std::span<const proto::RowInput> inputs);
     void lay_all(std::uint64_t step, std::span<const void* const> column_values);
     std::uint32_t column_count(std::uint64_t step) const;
     shm::Result<bool> announce(shm::Result<bool> published);

@@ -29,6 +29,15 @@ struct WriterOptions {
     RowsAre rows = RowsAre::automatic;
 };
 
+// As croupier_rows; arrays are null or have an entry a column.
+struct EnqueuedRows {
+    const void* logits = nullptr;
+    std::uint64_t row_stride = 0;
+    const std::int32_t* row_of = nullptr;
+    const std::int32_t* inputs = nullptr;
+    const std::int32_t* parents = nullptr;
+};
+
 class StepWriter {
   public:
     virtual ~StepWriter() = default;
@@ -48,7 +57,7 @@ class StepWriter {
     virtual std::uint64_t empty_launches() const { return 0; }
     virtual std::uint64_t late_steps() const = 0;
     virtual std::uint32_t store_blocks() const { return 0; }
-    virtual shm::Result<bool> enqueue(void* stream, const void* logits, std::uint64_t row_stride) = 0;
+    virtual shm::Result<bool> enqueue(void* stream, const EnqueuedRows& rows) = 0;
     virtual shm::Result<bool> enqueue_randoms(void* stream) = 0;
 
     enum class Wait { decided, timed_out };

@@ -18,6 +18,9 @@ enum class SessionCounter : std::uint32_t {
     logits_wait_ns,      // publication to logits complete: the engine's own stage
     schedule_ring_full,  // the client found no free step slot
     clients_attached,
+    // The client too, at the windows of its steps.
+    drafts_offered,
+    drafts_accepted,
     // The samplers, at their columns.
     columns_decided,
     columns_failed,
@@ -26,6 +29,7 @@ enum class SessionCounter : std::uint32_t {
     columns_void,
     column_delay_ns,  // logits complete to the start of a column's decision, summed over columns
     block_requests,   // for more of a lean step's row
+    columns_rejected,
     // The samplers, after their share of a step.
     draws_hot,
     draws_tail,
@@ -48,11 +52,12 @@ enum class SessionCounter : std::uint32_t {
 };
 
 constexpr std::size_t kCountersInLine = 8;
-constexpr std::size_t kCounterLines = 4;
+constexpr std::size_t kCounterLines = 5;
 
 constexpr std::size_t counter_place(SessionCounter which) {
-    constexpr std::array kFirstOfLine = {SessionCounter::steps_published, SessionCounter::columns_decided,
-                                         SessionCounter::draws_hot, SessionCounter::stale_epoch_refused};
+    constexpr std::array kFirstOfLine = {SessionCounter::steps_published, SessionCounter::drafts_offered,
+                                         SessionCounter::columns_decided, SessionCounter::draws_hot,
+                                         SessionCounter::stale_epoch_refused};
     static_assert(kFirstOfLine.size() == kCounterLines);
     std::size_t line = kCounterLines - 1;
     while (which < kFirstOfLine[line]) --line;
@@ -73,6 +78,8 @@ constexpr std::array kSessionCounterText = {
     CounterText{"logits_wait_ns", "Time from publication to logits complete"},
     CounterText{"schedule_ring_full", "Submissions refused because every step slot was in flight"},
     CounterText{"clients_attached", "Clients that attached"},
+    CounterText{"drafts_offered", "Rows of windows that were computed from a draft token"},
+    CounterText{"drafts_accepted", "Drafts that were the token that was decided before them"},
     CounterText{"columns_decided", "Columns decided with a token"},
     CounterText{"columns_failed", "Columns decided with an error"},
     CounterText{"columns_redecided", "Columns taken back from samplers that died"},
@@ -82,6 +89,8 @@ constexpr std::array kSessionCounterText = {
     CounterText{"column_delay_ns",
                 "Time from logits complete to the start of a column's decision, summed over columns"},
     CounterText{"block_requests", "Times that a decision needed more of a row than its lean step had sent"},
+    CounterText{"columns_rejected",
+                "Rows of windows computed from another token than was decided before them, or not at all"},
     CounterText{"draws_hot",
                 "Untruncated draws whose token came from the hot set, or the blocks that the row chose"},
     CounterText{"draws_tail", "Untruncated draws whose token came from the other blocks"},

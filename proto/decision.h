@@ -52,13 +52,15 @@ enum class DecisionError : std::uint16_t {
     given_up,         // its logits did not come: the step was given up before the column was decided
     voided,           // the sequence ended, was truncated or finished while this column was in flight
     no_memory,        // the host's shared memory has no room for the sequence's next token
+    rejected,         // of a window: the row was computed from another token than was decided before it
+    bad_input,        // the head of a window was fed another token than its sequence's last
     count_
 };
 
 inline constexpr std::array kDecisionErrorNames = {
-    "none",       "nan_logit",       "infinite_logit", "no_token_left", "bad_parameter",
-    "bad_token",  "bad_sequence",    "bad_position",   "bad_mask",      "sequence_full",
-    "bad_record", "sampler_crashed", "given_up",       "voided",        "no_memory"};
+    "none",         "nan_logit",    "infinite_logit", "no_token_left", "bad_parameter", "bad_token",
+    "bad_sequence", "bad_position", "bad_mask",       "sequence_full", "bad_record",    "sampler_crashed",
+    "given_up",     "voided",       "no_memory",      "rejected",      "bad_input"};
 static_assert(kDecisionErrorNames.size() == static_cast<std::size_t>(DecisionError::count_));
 
 enum DecisionFlags : std::uint16_t {

@@ -1,4 +1,5 @@
-// What the scheduler asks of one step: which sequence stands in which column.
+// What the scheduler asks of one step: which sequence stands in which column, and in windows what each row
+// was computed from.
 #pragma once
 
 #include <cstdint>
@@ -8,22 +9,46 @@ namespace croupier::proto {
 struct ScheduleColumn {
     std::uint64_t sequence_uid = 0;
     std::uint32_t sequence_slot = 0;
-    // Outputs before the one that is decided. With the sequence in earlier steps in flight: if each of them
-    // brings its token; else this column is void.
+    // Outputs before the one that is decided, as a guess. Of a head it is the least: each step in flight
+    // before it brings one token, or more. Another row follows its head by as many as in a chain; the true
+    // number is one more than its parent's.
     std::uint32_t position = 0;
-    std::uint32_t mask_row = 0;  // 0: no grammar mask; else row mask_row - 1 of the step's masks
+    std::uint16_t mask_row = 0;  // 0: no grammar mask; else row mask_row - 1 of the step's masks
+    std::uint16_t row = 0;       // of its window; 0: its head, or a window of one row
     std::uint32_t ticket = 0;    // which column of its sequence it is: one more than that before it
     std::uint32_t revision = 0;  // the sequence's when the step was published
-    // Where the sequence stood before, so many steps ago: that column must be committed first. 0 steps: in no
-    // step in flight.
+    // Of a head: the last row of the sequence's window before, so many steps ago. That window must be
+    // committed first. 0 steps: it is in no step in flight.
     std::uint16_t after_steps = 0;
     std::uint16_t after_column = 0;
 };
 static_assert(sizeof(ScheduleColumn) == 32);
 
+// Rows of one sequence in one step, and of all its steps in flight together: feedback of twice as many is
+// kept (proto/sequence_entry.h).
+constexpr std::uint32_t kMaxWindowRows = 64;
+
+// What the engine computed a row of a window from. Each rank's writer says it before it announces any part of
+// the step, in steps with windows only: a rank that was replaced may have drafted anew.
+struct RowInput {
+    static constexpr std::int32_t kNone = -1;  // no row was computed: fewer rows than were announced
+    static constexpr std::int32_t kAny = -2;   // of a head: the engine does not say
+
+    std::int32_t token = kNone;  // that was fed
+    std::uint32_t parent = 0;    // the column of its window that decides that token; of a head: itself
+
+    static constexpr RowInput unpack(std::uint64_t word) {
+        return {static_cast<std::int32_t>(word >> 32U), static_cast<std::uint32_t>(word)};
+    }
+    constexpr std::uint64_t pack() const {
+        return static_cast<std::uint64_t>(static_cast<std::uint32_t>(token)) << 32U | parent;
+    }
+};
+
 constexpr std::uint32_t kRandomsSupplied = 1U << 0U;
 constexpr std::uint32_t kFollows = 1U << 1U;  // some column stands after another in flight
-constexpr std::uint32_t kRecordFlags = kRandomsSupplied | kFollows;
+constexpr std::uint32_t kWindows = 1U << 2U;  // some window has several rows
+constexpr std::uint32_t kRecordFlags = kRandomsSupplied | kFollows | kWindows;
 
 struct ScheduleRecord {
     std::uint64_t step = 0;

@@ -132,6 +132,9 @@ SegmentLayout layout_of(const Geometry& g, const ElementBytes& elements) {
     lay_logits_ring(g, layout, segment);
     lay_support_ring(g, layout, segment);
     lay_lean_ring(g, layout, segment);
+    layout.input_rank_stride = round_up(std::uint64_t{g.max_batch} * sizeof(std::uint64_t), kLine);
+    layout.input_stride = layout.input_rank_stride * g.tp;
+    layout.inputs = segment.take(layout.input_stride * g.slots, kPage);
     layout.token_log_stride = round_up(std::uint64_t{g.max_length} * sizeof(std::int32_t), kPage);
     layout.token_logs = segment.take(layout.token_log_stride * g.max_sequences, kPage);
     layout.total_bytes = segment.end(kPage);
@@ -185,8 +188,9 @@ std::optional<std::string> elements_fault(const ElementBytes& elements) {
 }
 
 std::optional<std::string> regions_fault(const Geometry& g, const SegmentLayout& l) {
-    for (const std::uint64_t stride : {l.sequence_stride, l.schedule_stride, l.decision_stride,
-                                       l.random_stride, l.mask_stride, l.ready_stride, l.logits_stride}) {
+    for (const std::uint64_t stride :
+         {l.sequence_stride, l.schedule_stride, l.decision_stride, l.random_stride, l.input_stride,
+          l.mask_stride, l.ready_stride, l.logits_stride}) {
         if (stride % kLine != 0)
             return "slots of " + std::to_string(stride) + " bytes are not whole cache lines";
     }
@@ -199,6 +203,7 @@ std::optional<std::string> regions_fault(const Geometry& g, const SegmentLayout&
          {"the schedule's slots", l.schedule, l.schedule_stride, g.slots, kPage},
          {"the decisions' slots", l.decisions, l.decision_stride, g.slots, kPage},
          {"the randoms' slots", l.randoms, l.random_stride, g.slots, kPage},
+         {"the inputs' slots", l.inputs, l.input_stride, g.slots, kPage},
          {"the masks' slots", l.masks, l.mask_stride, g.mask_rows == 0 ? 0 : g.slots, kPage},
          {"the ready words' slots", l.ready, l.ready_stride, g.slots, kPage},
          {"the logits' slots", l.logits, l.logits_stride, g.slots, kPage},
@@ -293,6 +298,12 @@ std::optional<std::string> other_slots_fault(const Geometry& g, const SegmentLay
     if (auto fault = parts_fault(
             {{"the ready word", 0, kLine, 1}, {"the numbers", kLine, sizeof(ColumnRandoms), g.max_batch}},
             l.random_stride, "a slot of randoms"))
+        return fault;
+    if (l.input_rank_stride % kLine != 0 ||
+        l.input_rank_stride / sizeof(std::uint64_t) < std::uint64_t{g.max_batch})
+        return "the inputs of a rank have " + std::to_string(l.input_rank_stride) + " bytes";
+    if (auto fault =
+            parts_fault({{"the ranks", 0, l.input_rank_stride, g.tp}}, l.input_stride, "a slot of inputs"))
         return fault;
     if (auto fault = parts_fault({{"the ready words", 0, sizeof(ReadyCell), g.tp}}, l.ready_stride,
                                  "a slot of ready words"))

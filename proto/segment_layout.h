@@ -54,6 +54,9 @@ struct SegmentLayout {
     std::uint64_t logprobs_stride = 0;  // of a column; 0: the session has none
     std::uint64_t randoms = 0;
     std::uint64_t random_stride = 0;
+    std::uint64_t inputs = 0;  // by rank, a RowInput a column
+    std::uint64_t input_stride = 0;
+    std::uint64_t input_rank_stride = 0;
     std::uint64_t masks = 0;
     std::uint64_t mask_stride = 0;
     std::uint64_t mask_row_words = 0;
@@ -82,7 +85,7 @@ struct SegmentLayout {
     // not allocated when the session opens, but as its sequences grow (SequenceEntry::log_room).
     std::uint64_t token_logs = 0;
     std::uint64_t token_log_stride = 0;
-    std::uint64_t reserved[23] = {};  // 0: of regions that later minor versions have
+    std::uint64_t reserved[20] = {};  // 0: of regions that later minor versions have
 
     // What is allocated when the session opens.
     std::uint64_t bytes_at_open() const { return token_logs; }

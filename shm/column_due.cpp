@@ -1,21 +1,55 @@
 #include "shm/column_due.h"
 
+#include <algorithm>
 #include <atomic>
 
 namespace croupier::shm {
 namespace {
 
+using proto::Decision;
+using proto::DecisionError;
+using proto::RowInput;
 using proto::ScheduleColumn;
 
-// The column before another one of its sequence, as long as its step is in flight.
+bool is_committed(const Segment& segment, std::uint32_t slot, std::uint32_t column) {
+    // SYNC: acquire; pairs with the release of StepClaims::commit.
+    const std::uint64_t bits = segment.committed(slot)[column / 64].load(std::memory_order_acquire);
+    return (bits >> (column % 64) & 1U) != 0;
+}
+
+bool failed(const Decision& decision) {
+    return decision.error != DecisionError::none && decision.error != DecisionError::rejected;
+}
+
+bool stopped(const Decision& decision) {
+    return (decision.flags & proto::kStoppedMask) != 0;
+}
+
+// The window before another one of its sequence, as long as its step is in flight.
 struct Before {
     enum class State { none, undecided, decided, broken } state = State::none;
-    ScheduleColumn column;
-    proto::Decision decision;
     std::uint64_t step = 0;
+    ScheduleColumn head;
+    bool ended = false;         // decided: a row of it ended the sequence
+    std::uint32_t outputs = 0;  // decided: of the sequence, with the window's
 };
 
-Before column_before(const Segment& segment, std::uint64_t step, const ScheduleColumn& asked) {
+// Looks at the rows of the window whose last one is `last`.
+void look_at_rows(const Segment& segment, std::uint32_t slot, std::uint32_t last, Before& before) {
+    const std::uint32_t rows = segment.schedule_columns(slot)[last].load().row + 1U;
+    if (rows > proto::kMaxWindowRows || rows > last + 1) return;
+    before.state = Before::State::decided;
+    for (std::uint32_t column = last + 1 - rows; column <= last; ++column) {
+        if (!is_committed(segment, slot, column)) before.state = Before::State::undecided;
+        if (before.state == Before::State::undecided) return;
+        const Decision decision = segment.decisions(slot)[column];
+        before.ended = before.ended || failed(decision) || stopped(decision);
+        if (decision.error == DecisionError::none)
+            before.outputs = std::max(before.outputs, decision.position + 1);
+    }
+}
+
+Before window_before(const Segment& segment, std::uint64_t step, const ScheduleColumn& asked) {
     Before before;
     if (asked.after_steps == 0) return before;
     before.state = Before::State::broken;
@@ -26,16 +60,12 @@ Before column_before(const Segment& segment, std::uint64_t step, const ScheduleC
     const bool over = taken.load(std::memory_order_acquire) > before.step;
     const std::uint32_t slot = segment.slot_of(before.step);
     if (!over && asked.after_column < segment.geometry().max_batch) {
-        before.column = segment.schedule_columns(slot)[asked.after_column];
-        // SYNC: acquire; pairs with the release of StepClaims::commit.
-        const std::uint64_t bits =
-            segment.committed(slot)[asked.after_column / 64].load(std::memory_order_acquire);
-        before.decision = segment.decisions(slot)[asked.after_column];
-        const bool same = before.column.sequence_uid == asked.sequence_uid &&
-                          before.column.sequence_slot == asked.sequence_slot &&
-                          before.column.ticket + 1 == asked.ticket;
-        const bool decided = (bits >> (asked.after_column % 64) & 1U) != 0;
-        if (same) before.state = decided ? Before::State::decided : Before::State::undecided;
+        const ScheduleColumn last = segment.schedule_columns(slot)[asked.after_column];
+        const bool same = last.sequence_uid == asked.sequence_uid &&
+                          last.sequence_slot == asked.sequence_slot && last.ticket + 1 == asked.ticket;
+        if (same) look_at_rows(segment, slot, asked.after_column, before);
+        if (same && last.row <= asked.after_column)
+            before.head = segment.schedule_columns(slot)[asked.after_column - last.row];
     }
     // SYNC: pairs with the fence in SchedulePublisher::publish: who has read a word of the slot's next step
     // sees that this one was taken, and believes nothing of it.
@@ -44,55 +74,120 @@ Before column_before(const Segment& segment, std::uint64_t step, const ScheduleC
     return before;
 }
 
-// After a truncate, or once a given-up column was answered before its turn, columns further back may be
+// After a truncate, or once a given-up column was answered before it was due, windows further back may be
 // undecided still; whoever decides them writes to the log.
 Due all_decided(const Segment& segment, std::uint64_t step, ScheduleColumn asked) {
     while (true) {
-        const Before before = column_before(segment, step, asked);
+        const Before before = window_before(segment, step, asked);
         if (before.state == Before::State::broken) return Due::broken;
         if (before.state == Before::State::undecided) return Due::later;
         if (before.state == Before::State::none) return Due::now;
         step = before.step;
-        asked = before.column;
+        asked = before.head;
     }
 }
 
-}  // namespace
+class Sequence {
+  public:
+    Sequence(const Segment& segment, const ScheduleColumn& asked)
+        : entry_(segment.sequence(asked.sequence_slot)), revision_(asked.revision) {}
 
-DueColumn due_of(const Segment& segment, std::uint64_t step, const ScheduleColumn& asked) {
-    const auto& entry = segment.sequence(asked.sequence_slot);
-    const auto current = [&] {
+    bool is_current() const {
         // SYNC: acquire; pairs with the release in revise().
-        return entry.revision.load(std::memory_order_acquire) == asked.revision;
-    };
-    const auto by_log = [&] {
+        return entry_.revision.load(std::memory_order_acquire) == revision_;
+    }
+    DueColumn by_log() const {
         // SYNC: acquire; pairs with the releases in SchedulePublisher::take and SequenceTable::truncate.
-        const std::uint32_t length = entry.length.load(std::memory_order_acquire);
+        const std::uint32_t length = entry_.length.load(std::memory_order_acquire);
         // Once more: the length may be that which a truncate left.
-        if (!current()) return DueColumn{Due::never, 0};
-        return DueColumn{Due::now, length - entry.prompt_length};
-    };
-    if (!current()) return {Due::never, 0};
-    if (asked.after_steps == 0) return by_log();
-    const Before before = column_before(segment, step, asked);
+        if (!is_current()) return {Due::never, 0};
+        return {Due::now, length - entry_.prompt_length};
+    }
+
+  private:
+    const proto::SequenceEntry& entry_;
+    std::uint32_t revision_;
+};
+
+DueColumn due_head(const Segment& segment, std::uint64_t step, const ScheduleColumn& asked,
+                   const Sequence& sequence) {
+    if (asked.after_steps == 0) return sequence.by_log();
+    const Before before = window_before(segment, step, asked);
     switch (before.state) {
         case Before::State::broken:
             return {Due::broken, 0};
         case Before::State::undecided:
             return {Due::later, 0};
         case Before::State::none:
-            return by_log();
+            return sequence.by_log();
         case Before::State::decided:
             break;
     }
-    if (before.column.revision != asked.revision) {
-        const Due all = all_decided(segment, before.step, before.column);
-        return all == Due::now ? by_log() : DueColumn{all, 0};
+    if (before.head.revision != asked.revision) {
+        const Due all = all_decided(segment, before.step, before.head);
+        return all == Due::now ? sequence.by_log() : DueColumn{all, 0};
     }
-    const bool ended = before.decision.error != proto::DecisionError::none ||
-                       (before.decision.flags & proto::kStoppedMask) != 0;
-    if (ended) return {Due::never, 0};
-    return {Due::now, before.decision.position + 1};
+    if (before.ended) return {Due::never, 0};
+    return {Due::now, before.outputs};
+}
+
+// What all ranks' rows were computed from. None where they differ: a rank was replaced, and drafted anew.
+RowInput input_of(const Segment& segment, std::uint32_t slot, std::uint32_t column) {
+    const std::uint64_t word = segment.inputs(slot, 0)[column].load(std::memory_order_relaxed);
+    for (std::uint32_t rank = 1; rank < segment.geometry().tp; ++rank) {
+        if (segment.inputs(slot, rank)[column].load(std::memory_order_relaxed) != word) return {};
+    }
+    return RowInput::unpack(word);
+}
+
+// Of siblings that were computed from the same token the first is enough.
+bool has_elder_twin(const Segment& segment, std::uint32_t slot, std::uint32_t head, std::uint32_t column,
+                    RowInput input) {
+    for (std::uint32_t other = head + 1; other < column; ++other) {
+        if (input_of(segment, slot, other).pack() == input.pack()) return true;
+    }
+    return false;
+}
+
+DueColumn due_row(const Segment& segment, std::uint64_t step, std::uint32_t column,
+                  const ScheduleColumn& asked) {
+    if (asked.row > column || asked.row >= proto::kMaxWindowRows) return {Due::broken, 0};
+    const std::uint32_t slot = segment.slot_of(step);
+    const std::uint32_t head = column - asked.row;
+    const ScheduleColumn first = segment.schedule_columns(slot)[head];
+    const bool same = first.sequence_uid == asked.sequence_uid &&
+                      first.sequence_slot == asked.sequence_slot && first.row == 0 &&
+                      first.ticket + asked.row == asked.ticket && first.revision == asked.revision;
+    if (!same) return {Due::broken, 0};
+    if (!is_committed(segment, slot, head)) return {Due::later, 0};
+    if (failed(segment.decisions(slot)[head])) return {Due::never, 0};
+    // The head was decided from its row, before which the inputs were stored.
+    const RowInput input = input_of(segment, slot, column);
+    const bool has_parent = input.parent >= head && input.parent < column;
+    if (input.token < 0 || !has_parent) return {Due::rejected, 0};
+    if (!is_committed(segment, slot, input.parent)) return {Due::later, 0};
+    const Decision parent = segment.decisions(slot)[input.parent];
+    if (failed(parent)) return {Due::never, 0};
+    // Behind a stop nothing was decided.
+    const bool right = parent.error == DecisionError::none && !stopped(parent) &&
+                       parent.token == input.token && !has_elder_twin(segment, slot, head, column, input);
+    return right ? DueColumn{Due::now, parent.position + 1} : DueColumn{Due::rejected, 0};
+}
+
+}  // namespace
+
+DueColumn due_of(const Segment& segment, std::uint64_t step, std::uint32_t column,
+                 const ScheduleColumn& asked) {
+    const Sequence sequence(segment, asked);
+    if (!sequence.is_current()) return {Due::never, 0};
+    return asked.row == 0 ? due_head(segment, step, asked, sequence) : due_row(segment, step, column, asked);
+}
+
+bool was_fed(const Segment& segment, std::uint64_t step, std::uint32_t column,
+             std::optional<std::int32_t> token) {
+    const RowInput input = input_of(segment, segment.slot_of(step), column);
+    if (input.token == RowInput::kNone) return false;
+    return input.token == RowInput::kAny || !token || input.token == *token;
 }
 
 }  // namespace croupier::shm

@@ -95,7 +95,7 @@ Result<bool> SchedulePublisher::may_publish() const {
 // been stored. Here, because nobody reads the slot: its last step is taken, and samplers and writers (a CUDA
 // graph's replay too) look at the next one behind `published`. A client that dies before that has a successor
 // that publishes the same step.
-void SchedulePublisher::reset_logits(std::uint32_t slot, std::uint32_t flags) const {
+void SchedulePublisher::reset_logits(std::uint32_t slot, std::uint32_t columns, std::uint32_t flags) const {
     for (std::uint32_t rank = 0; rank < segment_->geometry().tp; ++rank) {
         proto::ReadyCell& ready = segment_->ready(slot, rank);
         ready.word.store(0, std::memory_order_relaxed);
@@ -103,6 +103,11 @@ void SchedulePublisher::reset_logits(std::uint32_t slot, std::uint32_t flags) co
     }
     if ((flags & proto::kRandomsSupplied) != 0)
         segment_->randoms_ready(slot).store(0, std::memory_order_relaxed);
+    if ((flags & proto::kWindows) == 0) return;
+    for (std::uint32_t rank = 0; rank < segment_->geometry().tp; ++rank) {
+        for (std::uint32_t column = 0; column < columns; ++column)
+            segment_->inputs(slot, rank)[column].store(proto::RowInput{}.pack(), std::memory_order_relaxed);
+    }
 }
 
 void SchedulePublisher::reset_decisions(std::uint32_t slot, std::uint64_t step, std::uint32_t columns) const {
@@ -123,22 +128,25 @@ void SchedulePublisher::reset_decisions(std::uint32_t slot, std::uint64_t step, 
     head.step.store(step, std::memory_order_relaxed);
 }
 
+Result<bool> SchedulePublisher::check_next(std::size_t columns) const {
+    auto fits = check_step(segment_->geometry(), columns, published_ - taken_);
+    auto& full = segment_->header().counter(SessionCounter::schedule_ring_full);
+    if (!fits && fits.error().code == Errc::ring_full) full.fetch_add(1, std::memory_order_relaxed);
+    return fits;
+}
+
 Result<std::uint64_t> SchedulePublisher::publish(std::span<const proto::ScheduleColumn> columns,
                                                  std::uint32_t flags) {
     auto& header = segment_->header();
     CROUPIER_TRY(may_publish());
-    if (auto fits = check_step(segment_->geometry(), columns.size(), published_ - taken_); !fits) {
-        const bool full = fits.error().code == Errc::ring_full;
-        if (full) header.counter(SessionCounter::schedule_ring_full).fetch_add(1, std::memory_order_relaxed);
-        return fits.error();
-    }
+    CROUPIER_TRY(check_next(columns.size()));
     const std::uint64_t step = published_;
     const std::uint32_t slot = segment_->slot_of(step);
     const auto count = static_cast<std::uint32_t>(columns.size());
     // SYNC: pairs with the fence in shm/column_due.cpp: whoever reads a word of this step where it looks
     // for the slot's last one sees that `taken` has gone beyond that.
     std::atomic_thread_fence(std::memory_order_release);
-    reset_logits(slot, flags);
+    reset_logits(slot, count, flags);
     reset_decisions(slot, step, count);
     auto& record = segment_->schedule(slot);
     const std::uint32_t revisions = header.revisions.load(std::memory_order_relaxed);
@@ -212,22 +220,45 @@ void SchedulePublisher::extend_logs(std::uint32_t slot) const {
             entry.revision.load(std::memory_order_relaxed) != asked.revision)
             continue;
         const proto::Decision decision = segment_->decisions(slot)[column];
-        const std::uint64_t length = std::uint64_t{entry.prompt_length} + asked.position + 1;
+        if (!refused && decision.error == proto::DecisionError::rejected) continue;
+        const std::uint32_t length = entry.length.load(std::memory_order_relaxed);
         const bool decided = !refused && decision.error == proto::DecisionError::none;
-        if (decided && length <= geometry.max_length) {
+        // Else a client before has been here.
+        const bool next = length == std::uint64_t{entry.prompt_length} + decision.position;
+        if (decided && next && length < geometry.max_length) {
             // SYNC: release; pairs with the acquire in due_of(). The token was visible with its column's
             // bit.
-            entry.length.store(static_cast<std::uint32_t>(length), std::memory_order_release);
+            entry.length.store(length + 1, std::memory_order_release);
         }
         if (!decided || (decision.flags & proto::kStoppedMask) != 0)
             revise(*segment_, asked.sequence_slot, taken_);
     }
 }
 
+void SchedulePublisher::count_drafts(std::uint32_t slot) const {
+    if ((segment_->schedule(slot).flags & proto::kWindows) == 0) return;
+    std::uint64_t offered = 0;
+    std::uint64_t accepted = 0;
+    for (std::uint32_t column = 0; column < columns_of(taken_); ++column) {
+        const proto::ScheduleColumn asked = segment_->schedule_columns(slot)[column];
+        const auto input =
+            proto::RowInput::unpack(segment_->inputs(slot, 0)[column].load(std::memory_order_relaxed));
+        const proto::Decision decision = segment_->decisions(slot)[column];
+        const bool right = decision.error == proto::DecisionError::none;
+        if (asked.row == 0 || input.token < 0) continue;
+        if (right) ++accepted;
+        if (right || decision.error == proto::DecisionError::rejected) ++offered;
+    }
+    auto& header = segment_->header();
+    header.counter(SessionCounter::drafts_offered).fetch_add(offered, std::memory_order_relaxed);
+    header.counter(SessionCounter::drafts_accepted).fetch_add(accepted, std::memory_order_relaxed);
+}
+
 void SchedulePublisher::take() {
     const std::uint32_t slot = segment_->slot_of(taken_);
     extend_logs(slot);
     count_times(slot);
+    count_drafts(slot);
     segment_->schedule(slot).taken_ns = monotonic_ns();
     waiting_since_ns_ = 0;
     ++taken_;

@@ -24,7 +24,9 @@ class SchedulePublisher {
     std::uint64_t next_to_publish() const { return published_; }
     std::uint64_t next_to_take() const { return taken_; }
 
-    // ring_full when every slot is in flight: take decisions first. Masks go to mask_row() before.
+    // Whether a step of so many columns may be published: ring_full when every slot is in flight.
+    Result<bool> check_next(std::size_t columns) const;
+    // Masks go to next_mask_row() before.
     Result<std::uint64_t> publish(std::span<const proto::ScheduleColumn> columns, std::uint32_t flags = 0);
     // Where the masks of the step that is published next are to be written.
     std::uint32_t* next_mask_row(std::uint32_t row) const;
@@ -49,11 +51,12 @@ class SchedulePublisher {
     explicit SchedulePublisher(Segment& segment) : segment_(&segment) {}
     Result<bool> not_fenced() const;
     void complete_what_was_given_up() const;
-    void reset_logits(std::uint32_t slot, std::uint32_t flags) const;
+    void reset_logits(std::uint32_t slot, std::uint32_t columns, std::uint32_t flags) const;
     void reset_decisions(std::uint32_t slot, std::uint64_t step, std::uint32_t columns) const;
     std::uint32_t columns_of(std::uint64_t step) const;
     void extend_logs(std::uint32_t slot) const;
     void count_times(std::uint32_t slot) const;
+    void count_drafts(std::uint32_t slot) const;
 
     Segment* segment_;
     std::uint32_t epoch_ = 0;

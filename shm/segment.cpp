@@ -296,6 +296,11 @@ proto::ColumnRandoms* Segment::randoms(std::uint32_t slot) const {
     return at<proto::ColumnRandoms>(layout_.randoms + slot * layout_.random_stride + 64);
 }
 
+std::atomic<std::uint64_t>* Segment::inputs(std::uint32_t slot, std::uint32_t rank) const {
+    return at<std::atomic<std::uint64_t>>(layout_.inputs + slot * layout_.input_stride +
+                                          rank * layout_.input_rank_stride);
+}
+
 std::uint32_t* Segment::mask_row(std::uint32_t slot, std::uint32_t row) const {
     return at<std::uint32_t>(layout_.masks + slot * layout_.mask_stride +
                              row * layout_.mask_row_words * sizeof(std::uint32_t));

@@ -113,6 +113,8 @@ class Segment {
 
     std::atomic<std::uint64_t>& randoms_ready(std::uint32_t slot) const;
     proto::ColumnRandoms* randoms(std::uint32_t slot) const;
+    // What the rank's writer says that each column was computed from, a RowInput.
+    std::atomic<std::uint64_t>* inputs(std::uint32_t slot, std::uint32_t rank) const;
     std::uint32_t* mask_row(std::uint32_t slot, std::uint32_t row) const;
 
     proto::ReadyCell& ready(std::uint32_t slot, std::uint32_t rank) const;

@@ -16,9 +16,16 @@ using proto::SessionCounter;
 namespace {
 
 SessionCounter counter_of(proto::DecisionError error) {
-    if (error == proto::DecisionError::none) return SessionCounter::columns_decided;
-    return error == proto::DecisionError::voided ? SessionCounter::columns_void
-                                                 : SessionCounter::columns_failed;
+    switch (error) {
+        case proto::DecisionError::none:
+            return SessionCounter::columns_decided;
+        case proto::DecisionError::voided:
+            return SessionCounter::columns_void;
+        case proto::DecisionError::rejected:
+            return SessionCounter::columns_rejected;
+        default:
+            return SessionCounter::columns_failed;
+    }
 }
 
 }  // namespace

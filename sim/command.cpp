@@ -6,6 +6,7 @@
 #include "command_line/number_between.h"
 #include "command_line/parse.h"
 #include "proto/geometry.h"
+#include "proto/schedule_slot.h"
 #include "sim/request_mixes.h"
 
 namespace croupier::sim {
@@ -92,6 +93,14 @@ void add_engine_options(CLI::App& command, SimOptions& options) {
             "Steps of a microbatch in flight: the next steps are submitted before this one is decided")
         ->capture_default_str()
         ->check(CLI::Range(1U, proto::kMaxSlots))
+        ->group(group);
+    command
+        .add_option(
+            "--draft", options.draft,
+            "Speculation: each column of a step is a window of 1 row and up to so many drafts, right, "
+            "wrong and absent ones, in chains and trees")
+        ->capture_default_str()
+        ->check(CLI::Range(0U, proto::kMaxWindowRows - 1))
         ->group(group);
     command
         .add_option("--stage-ms", options.stage_ms,
@@ -248,6 +257,22 @@ void check_together(const SimOptions& options) {
     if (options.ahead > 1 && options.on_gpu) {
         throw CLI::ValidationError("--ahead",
                                    "not supported with --writer cuda, whose model needs delivered tokens");
+    }
+    if ((1 + options.draft) * options.ahead > proto::kMaxWindowRows) {
+        throw CLI::ValidationError("--draft", "one more than it, times --ahead, must be at most " +
+                                                  std::to_string(proto::kMaxWindowRows) +
+                                                  ": the rows that a sequence may have in flight");
+    }
+    if (options.rows_at_most() > proto::kMaxBatch) {
+        throw CLI::ValidationError("--draft", "one more than it, times --batch, must be at most " +
+                                                  std::to_string(proto::kMaxBatch) + ": the rows of a step");
+    }
+    if (options.draft > 0 && options.on_gpu) {
+        throw CLI::ValidationError("--draft", "not supported with --writer cuda in this version");
+    }
+    if (options.draft > 0 && options.randoms_in_ring) {
+        throw CLI::ValidationError("--draft",
+                                   "not supported with --randoms ring: a writer knows no row's position");
     }
     if (options.awaits_tokens && (!options.on_gpu || options.microbatches() != 1)) {
         throw CLI::ValidationError("--await-tokens",

@@ -18,12 +18,15 @@ namespace {
 constexpr std::uint32_t kLongestWaitMs = 1000;
 constexpr std::uint64_t kTruncateKey = 9;
 constexpr std::uint64_t kTruncateOneIn = 24;
+constexpr std::uint64_t kRowsKey = 11;
 // Longer than the part of a log that a sampler compares, but shorter than the feedback that is kept.
 constexpr std::uint32_t kTruncateMost = 48;
 
 std::string decision_text(const croupier_decision& decision) {
     return "request " + std::to_string(decision.uid - 1) + ", position " + std::to_string(decision.position) +
-           ", token " + std::to_string(decision.token);
+           ", token " + std::to_string(decision.token) +
+           (decision.error == 0 ? std::string()
+                                : std::string(" (") + croupier_decision_error_text(decision.error) + ")");
 }
 
 }  // namespace
@@ -104,17 +107,34 @@ bool Scheduler::submit(Microbatch& batch) {
     if (batch.requests.empty()) return false;
     std::vector<croupier_column> columns;
     columns.reserve(batch.requests.size());
+    masks_.clear();
+    std::size_t rows = 0;
     for (const std::uint32_t index : batch.requests) {
-        const Request& request = world_.plan[index];
-        const auto mask = world_.masks.row(request, progress_[index].next);
-        columns.push_back({request.uid(), mask.empty() ? nullptr : mask.data()});
+        columns.push_back(column_of(index));
+        rows += columns.back().rows;
     }
     const std::uint64_t now = shm::monotonic_ns();
     const std::uint64_t step = session_.submit(columns);
     for (const std::uint32_t index : batch.requests) ++progress_[index].next;
-    batch.steps.push_back({step, batch.requests, now});
+    batch.steps.push_back({step, batch.requests, rows, now});
     next_step_ = step + 1;
     return true;
+}
+
+croupier_column Scheduler::column_of(std::uint32_t index) {
+    const Request& request = world_.plan[index];
+    const std::uint32_t position = progress_[index].next;
+    const std::uint64_t chance = key_of(world_.options.seed, kRowsKey, next_step_, index);
+    // A grammar needs to know where it stands, which behind a window in flight nobody does.
+    const bool alone = request.masked && world_.options.ahead > 1;
+    const auto drafts = alone ? 0 : static_cast<std::uint32_t>(chance % (world_.options.draft + 1));
+    if (!request.masked) return {request.uid(), nullptr, 1 + drafts, 0};
+    std::vector<std::uint32_t>& masks = masks_.emplace_back();
+    for (std::uint32_t row = 0; row <= drafts; ++row) {
+        const auto mask = world_.masks.row(request, position + row);
+        masks.insert(masks.end(), mask.begin(), mask.end());
+    }
+    return {request.uid(), masks.data(), 1 + drafts, 0};
 }
 
 void Scheduler::await_step() {
@@ -134,6 +154,7 @@ void Scheduler::await_step() {
     const StepInFlight sent = std::move(batch->steps.front());
     batch->steps.pop_front();
     deliver_step(*step, sent);
+    note_progress(sent);
     retire_ended(*batch);
     truncate_some(sent);
     ledger_.head().steps.fetch_add(1, std::memory_order_relaxed);
@@ -143,10 +164,10 @@ void Scheduler::await_step() {
 
 void Scheduler::deliver_step(const client::Step& step, const StepInFlight& sent) {
     note_latency(sent, step);
-    if (step.decisions.size() != sent.requests.size()) {
+    if (step.decisions.size() != sent.rows) {
         throw std::runtime_error("step " + std::to_string(step.step) + " came back with " +
                                  std::to_string(step.decisions.size()) + " decisions for " +
-                                 std::to_string(sent.requests.size()) + " columns");
+                                 std::to_string(sent.rows) + " rows");
     }
     for (const croupier_decision& decision : step.decisions) {
         if (decision.error == CROUPIER_DECISION_VOID) {
@@ -154,6 +175,16 @@ void Scheduler::deliver_step(const client::Step& step, const StepInFlight& sent)
         } else {
             deliver(decision);
         }
+    }
+}
+
+// How many tokens a window brings nobody knows before.
+void Scheduler::note_progress(const StepInFlight& sent) {
+    if (world_.options.draft == 0 || world_.options.ahead > 1) return;
+    for (const std::uint32_t request : sent.requests) {
+        if (ledger_.ended(request)) continue;
+        progress_[request].next =
+            static_cast<std::uint32_t>(session_.output(world_.plan[request].uid()).size());
     }
 }
 
@@ -183,6 +214,7 @@ void Scheduler::truncate_some(const StepInFlight& sent) {
 }
 
 void Scheduler::deliver(const croupier_decision& decision) {
+    if (decision.error == CROUPIER_DECISION_REJECTED) return;
     if (decision.uid == 0 || decision.uid > world_.plan.size()) {
         throw std::runtime_error("a decision has an unknown sequence " + std::to_string(decision.uid));
     }

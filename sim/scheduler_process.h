@@ -27,6 +27,7 @@ class Scheduler {
     struct StepInFlight {
         std::uint64_t step = 0;
         std::vector<std::uint32_t> requests;  // by column
+        std::size_t rows = 0;                 // of all columns
         std::uint64_t submitted_ns = 0;
     };
     struct Microbatch {
@@ -35,7 +36,7 @@ class Scheduler {
     };
     // The state of a request in the session.
     struct Progress {
-        std::uint32_t next = 0;        // the next position to submit
+        std::uint32_t next = 0;        // the next position to submit, or fewer behind a window in flight
         std::uint64_t void_below = 0;  // its columns in steps before this one bring no token
     };
 
@@ -46,6 +47,8 @@ class Scheduler {
     void admit(const Request& request);
     void fill(Microbatch& batch);
     bool submit(Microbatch& batch);
+    croupier_column column_of(std::uint32_t request);
+    void note_progress(const StepInFlight& sent);
     bool anything_in_flight() const;
     std::uint32_t milliseconds_to_next_arrival() const;
     void await_step();
@@ -64,9 +67,10 @@ class Scheduler {
     std::deque<std::uint32_t> waiting_;  // requests that have not ended and are not in the session, in order
     std::deque<std::uint32_t> orphans_;  // live in the session, but in no microbatch since a scheduler died
     std::vector<Microbatch> batches_;
-    std::vector<Progress> progress_;  // by request
-    std::uint64_t next_step_ = 0;     // the next step to submit
-    std::uint64_t truncations_ = 0;   // number of truncation checks
+    std::vector<Progress> progress_;                // by request
+    std::deque<std::vector<std::uint32_t>> masks_;  // of the step that is submitted
+    std::uint64_t next_step_ = 0;                   // the next step to submit
+    std::uint64_t truncations_ = 0;                 // number of truncation checks
 };
 
 }  // namespace croupier::sim

@@ -5,10 +5,8 @@
 
 #include <chrono>
 #include <cstdio>
-#include <limits>
 #include <thread>
 
-#include "proto/philox.h"
 #include "sampler/reference/decide.h"
 #include "sampler/row_mass.h"
 #include "shm/futex.h"
@@ -16,9 +14,6 @@
 namespace croupier::sim {
 namespace {
 
-// A single column of one rank, in wide tiles, with blocks ordered by id: as different from the segment's
-// layout as possible.
-constexpr std::uint32_t kTile = 1024;
 constexpr std::chrono::milliseconds kLook{200};
 
 std::string text_of(std::int32_t token, float logprob, unsigned flags, unsigned error) {
@@ -38,37 +33,13 @@ bool same(const LedgerEntry& entry, const proto::Decision& decision) {
 
 }  // namespace
 
-Verifier::Verifier(const World& world) : world_(world) {
-    const proto::Geometry& geometry = world.vocabulary.geometry;
-    const std::uint32_t bytes = proto::element_bytes(geometry.dtype);
-    const std::uint32_t padded = (geometry.vocab + kTile - 1) / kTile * kTile;
-    row_.resize(std::size_t{padded} * bytes);
-    for (std::uint32_t id = geometry.vocab; id < padded; ++id) {
-        world.rows.set_value(row_.data(), id, -std::numeric_limits<float>::infinity());
-    }
-}
+Verifier::Verifier(const World& world) : world_(world), row_(world) {}
 
 proto::Decision Verifier::decide_again(const Request& request, std::uint32_t position) {
-    const proto::Geometry& geometry = world_.vocabulary.geometry;
-    const std::int32_t previous = position > 0 ? output_[position - 1] : prompt_.back();
-    world_.rows.write(request, position, previous, 0, geometry.vocab, row_.data());
-    sampler::Request asked;
-    asked.params = &request.params;
-    asked.bias = request.bias;
-    asked.stop_ids = request.stop_ids;
-    asked.allowed_ids = request.allowed_ids;
-    asked.bad_words = request.bad_words;
-    asked.dry_breakers = request.dry_breakers;
-    asked.prompt = prompt_;
-    asked.output = {output_.data(), position};
-    asked.mask = world_.masks.row(request, position);
-    asked.max_length = geometry.max_length;
-    asked.random =
-        proto::random_at(request.params.seed, sampler::random_position(asked), request.params.child, 0);
+    const std::span<const std::int32_t> output(output_.data(), position);
+    sampler::Request asked = asked_at(world_, request, prompt_, output);
     asked.feedback = feedback_;
-    const sampler::Slice slice{row_.data(), geometry.vocab, 0};
-    const auto outcome =
-        sampler::reference::decide({geometry.dtype, geometry.vocab, kTile, 1, 0, {&slice, 1}}, asked);
+    const auto outcome = sampler::reference::decide(row_.write(request, prompt_, output), asked);
     feedback_ = outcome.feedback;
     return outcome.decision;
 }

@@ -8,7 +8,7 @@
 
 #include "proto/decision.h"
 #include "sampler/row_view.h"
-#include "sim/world.h"
+#include "sim/whole_row.h"
 
 namespace croupier::sim {
 
@@ -27,7 +27,7 @@ class Verifier {
     void note_mismatch(const Request& request, std::uint32_t position, const proto::Decision& expected);
 
     const World& world_;
-    std::vector<std::byte> row_;
+    WholeRow row_;
     std::vector<std::int32_t> prompt_;
     std::vector<std::int32_t> output_;
     const Request* request_ = nullptr;

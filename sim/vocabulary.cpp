@@ -25,7 +25,7 @@ proto::Geometry make_geometry(const SimOptions& options, const RequestPlan& plan
     proto::Geometry geometry;
     geometry.vocab = options.vocab;
     geometry.tp = options.tp;
-    geometry.max_batch = options.batch;
+    geometry.max_batch = options.rows_at_most();
     geometry.slots = options.steps_in_flight();
     // As in the vLLM plugin: the tokens of a step may still be read when the next one is submitted.
     constexpr std::uint32_t kLeastOnGpu = 3;
@@ -38,7 +38,7 @@ proto::Geometry make_geometry(const SimOptions& options, const RequestPlan& plan
     geometry.max_bias = kMaxBiases;
     geometry.max_stop_ids = kMaxStops;
     geometry.max_list_tokens = kMaxListWords;
-    geometry.mask_rows = options.mix == SimMix::mixed || options.masked ? options.batch : 0;
+    geometry.mask_rows = options.mix == SimMix::mixed || options.masked ? options.rows_at_most() : 0;
     geometry.has_order = options.hotness_order ? 1 : 0;
     geometry.has_summaries = options.summaries ? 1 : 0;
     geometry.lean_blocks = options.transport == Transport::lean ? proto::kUsualLeanBlocks : 0;

@@ -11,6 +11,8 @@
 #include "proto/philox.h"
 #include "shm/column_due.h"
 #include "shm/futex.h"
+#include "shm/step_window.h"
+#include "sim/drafter.h"
 
 namespace croupier::sim {
 namespace {
@@ -37,7 +39,10 @@ std::optional<RankWriter> attach(const World& world, std::uint32_t rank) {
 class WriterLoop {
   public:
     WriterLoop(const World& world, RankWriter writer)
-        : world_(world), writer_(std::move(writer)), shard_(writer_.geometry().shards[writer_.rank()]) {
+        : world_(world),
+          writer_(std::move(writer)),
+          shard_(writer_.geometry().shards[writer_.rank()]),
+          drafter_(world) {
         const std::size_t row_bytes =
             std::size_t{shard_.count} * proto::element_bytes(writer_.geometry().dtype);
         row_bytes_ = (row_bytes + 63) / 64 * 64;
@@ -60,33 +65,49 @@ class WriterLoop {
     bool make_rows(std::uint64_t step) {
         const auto columns = writer_.columns(step);
         pointers_.clear();
-        for (std::size_t column = 0; column < columns.size(); ++column) {
-            const proto::ScheduleColumn asked = columns[column];
-            const Request& request = world_.plan[static_cast<std::uint32_t>(asked.sequence_uid - 1)];
-            const auto previous = token_before(step, asked, request);
-            if (!previous) return false;
-            std::byte* row = rows_.data() + column * row_bytes_;
-            world_.rows.write(request, asked.position, *previous, shard_.first_id, shard_.count, row);
-            pointers_.push_back(row);
+        inputs_.clear();
+        for (std::uint32_t head = 0, next = 0; head < columns.size(); head = next) {
+            for (next = head + 1; next < columns.size() && columns[next].load().row != 0;) ++next;
+            const auto due = await_due(step, head, columns[head]);
+            if (!due) return false;
+            make_window(columns[head], due->outputs, head, next - head);
         }
         return true;
     }
 
-    // Waits for the token with which the next forward pass begins. Returns nothing if it is not decided while
-    // this writer is attached. It must not guess: with daemon and scheduler dead the step is still in flight,
-    // and a row for another token would be used.
-    std::optional<std::int32_t> token_before(std::uint64_t step, const proto::ScheduleColumn& column,
-                                             const Request& request) {
-        if (column.after_steps == 0) return world_.previous_token(request, column.position);
+    void make_window(const proto::ScheduleColumn& asked, std::uint32_t outputs, std::uint32_t head,
+                     std::uint32_t rows) {
+        const Request& request = world_.plan[static_cast<std::uint32_t>(asked.sequence_uid - 1)];
+        const std::int32_t* log = writer_.segment().token_log(asked.sequence_slot);
+        const std::span<const std::int32_t> prompt(log, request.prompt_length);
+        const std::span<const std::int32_t> output(log + request.prompt_length, outputs);
+        std::uint32_t writers = 0;
+        for (std::uint32_t rank = 0; rank < writer_.geometry().tp; ++rank)
+            writers += writer_.segment().header().writers[rank].attached.load(std::memory_order_relaxed);
+        for (const DraftedRow& drafted : drafter_.draft(request, prompt, output, rows, writers)) {
+            std::byte* row = rows_.data() + pointers_.size() * row_bytes_;
+            const std::int32_t previous =
+                drafted.input == proto::RowInput::kAny ? prompt.back() : drafted.input;
+            world_.rows.write(request, drafted.position, previous, shard_.first_id, shard_.count, row);
+            pointers_.push_back(row);
+            inputs_.push_back({drafted.input, head + drafted.parent});
+        }
+    }
+
+    // Waits for the tokens with which the next forward pass begins. Returns nothing if they are not decided
+    // while this writer is attached. It must not guess: with daemon and scheduler dead the step is still in
+    // flight, and a row for another token would be used.
+    std::optional<shm::DueColumn> await_due(std::uint64_t step, std::uint32_t column,
+                                            const proto::ScheduleColumn& asked) {
         const shm::Segment& segment = writer_.segment();
         const auto& bell = segment.header().decided_bell;
         while (true) {
             const std::uint32_t seen = bell.load(std::memory_order_acquire);
-            const shm::Due due = shm::due_of(segment, step, column).due;
-            const std::int32_t* log = segment.token_log(column.sequence_slot);
-            if (due == shm::Due::now) return log[request.prompt_length + column.position - 1];
-            // The row of a void column is not read.
-            if (due != shm::Due::later) return 0;
+            const shm::DueColumn found = shm::due_of(segment, step, column, asked);
+            // The row of a void column is not read: its outputs are 0.
+            if (found.due != shm::Due::later) return found;
+            // All its columns became void, and `asked` may be another step's.
+            if (step < shm::steps_in_flight(segment).first) return shm::DueColumn{shm::Due::never, 0};
             if (!writer_.session_open()) return std::nullopt;
             shm::futex_wait(bell, seen, std::chrono::milliseconds(1));
         }
@@ -104,7 +125,7 @@ class WriterLoop {
         if (world_.options.randoms_in_ring && writer_.rank() == 0) supply_randoms(step);
         // Refused if this rank was fenced meanwhile (serve() then attaches again), or if all columns became
         // void and the step is over.
-        (void)writer_.send(step, pointers_);
+        (void)writer_.send(step, pointers_, inputs_);
         if (writer_.rank() == 0) world_.ledger.head().block_requests = block_requests_of(writer_.segment());
     }
 
@@ -129,6 +150,8 @@ class WriterLoop {
     std::size_t row_bytes_ = 0;
     std::vector<std::byte> rows_;
     std::vector<const void*> pointers_;
+    std::vector<proto::RowInput> inputs_;  // of the same columns
+    Drafter drafter_;
     Clock::time_point due_{};
 };
 

@@ -139,7 +139,7 @@ std::uint64_t SmallEngine::submit() {
     std::vector<std::vector<std::uint32_t>> masks;
     for (const auto& [uid, asked] : asked_) {
         if (shape_.masked) masks.push_back(mask(shape_.vocab, uid, submitted_[uid]++));
-        columns.push_back({uid, shape_.masked ? masks.back().data() : nullptr});
+        columns.push_back({uid, shape_.masked ? masks.back().data() : nullptr, 1, 0});
     }
     const std::uint64_t step = session_->submit(columns);
     next_step_ = step + 1;

@@ -176,7 +176,7 @@ double SessionCosts::take_step(const DrawnRequest& drawn, const std::vector<std:
     const std::vector<std::uint32_t>& mask = drawn.request.mask;
     std::vector<croupier_column> columns;
     columns.reserve(uids.size());
-    for (const std::uint64_t uid : uids) columns.push_back({uid, mask.empty() ? nullptr : mask.data()});
+    for (const std::uint64_t uid : uids) columns.push_back({uid, mask.empty() ? nullptr : mask.data(), 1, 0});
     const std::uint64_t number = open_->session->submit(columns);
     open_->logits->send(number);
     const auto step = open_->session->wait(kPatienceMs);

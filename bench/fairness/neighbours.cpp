@@ -61,7 +61,7 @@ class Engine {
         if (slot.outputs == 0) renew(slot);
         slot.outputs = kind_.renewed ? 0 : (slot.outputs + 1) % kOutputs;
         std::vector<croupier_column> asked;
-        for (const std::uint64_t uid : slot.uids) asked.push_back({uid, nullptr});
+        for (const std::uint64_t uid : slot.uids) asked.push_back({uid, nullptr, 1, 0});
         const std::uint64_t step = session_.submit(asked);
         if (!slot.laid) writer_->write_all(step, std::vector<const void*>(shape_.columns, rows_.bytes(0)));
         slot.laid = true;

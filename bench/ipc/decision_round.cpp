@@ -84,7 +84,7 @@ DecisionTimes time_decisions(const RoundOptions& options, const DecisionOptions&
             if (uid != 0) session.finish(uid);
             session.add(sequence(++uid, decision));
         }
-        const croupier_column column{uid, nullptr};
+        const croupier_column column{uid, nullptr, 1, 0};
         const std::uint64_t step = session.submit({&column, 1});
         writer.value().write_column(step, 0, row.data());
         const std::uint64_t begin = shm::monotonic_ns();

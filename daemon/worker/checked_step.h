@@ -14,6 +14,7 @@ struct CheckedStep {
     std::uint64_t before_taken_ns = 0;
     bool randoms_supplied = false;
     bool follows = false;  // some of its columns may have to wait for those of earlier steps
+    bool windows = false;  // or for those of this one
 };
 
 }  // namespace croupier::daemon

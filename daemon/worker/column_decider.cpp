@@ -73,23 +73,26 @@ bool capture(CapturedColumn& captured, const sampler::RowView& row, const sample
     return true;
 }
 
-void append(const shm::Segment& segment, const proto::ScheduleColumn& asked, std::uint32_t prompt_length,
+void append(const shm::Segment& segment, const proto::ScheduleColumn& asked, const CheckedSequence& sequence,
             std::int32_t token) {
     // The same stores with the same values whoever makes them: a sampler that repeats them after another's
     // death changes nothing. They become visible with the commit's release.
-    segment.token_log(asked.sequence_slot)[prompt_length + asked.position] = token;
+    segment.token_log(asked.sequence_slot)[sequence.prompt_length + sequence.position] = token;
 }
 
 // What of the request belongs to its column in this step.
 void fill_in_column(const shm::Segment& segment, const CheckedStep& step, std::uint32_t column,
-                    const proto::ScheduleColumn& asked, std::uint32_t admission, sampler::Request& request) {
+                    const proto::ScheduleColumn& asked, const CheckedSequence& sequence,
+                    sampler::Request& request) {
     request.random = random_for(segment, step, column, request);
     if (asked.mask_row != 0) {
         const std::uint32_t words = (segment.geometry().vocab + 31) / 32;
         request.mask = {segment.mask_row(step.slot, asked.mask_row - 1), words};
     }
-    if (carries_feedback(*request.params))
-        request.feedback = feedback_before(segment.feedback(asked.sequence_slot), admission, asked.position);
+    if (carries_feedback(*request.params)) {
+        request.feedback =
+            feedback_before(segment.feedback(asked.sequence_slot), sequence.admission, sequence.position);
+    }
 }
 
 // The decision becomes visible with the commit's release.
@@ -97,17 +100,27 @@ DecidedColumn store(const shm::Segment& segment, const CheckedStep& step, std::u
                     const proto::ScheduleColumn& asked, const CheckedSequence& sequence,
                     proto::Decision decision, const sampler::Answer& answer) {
     decision.sequence_uid = asked.sequence_uid;
-    decision.position = asked.position;
+    decision.position = sequence.position;
     if (decision.error == DecisionError::none) {
-        append(segment, asked, sequence.prompt_length, decision.token);
+        append(segment, asked, sequence, decision.token);
         if (carries_feedback(sequence.params)) {
-            leave_feedback(segment.feedback(asked.sequence_slot), sequence.admission, asked.position,
+            leave_feedback(segment.feedback(asked.sequence_slot), sequence.admission, sequence.position,
                            answer.feedback);
         }
     }
     leave_logprobs(segment.logprobs(step.slot, column), answer.logprobs);
     leave_support(segment, step.slot, column, answer);
     return {false, decision, sequence.hot_choice, false};
+}
+
+// Of a column that brings no token.
+DecidedColumn store_error(const shm::Segment& segment, const CheckedStep& step, std::uint32_t column,
+                          const proto::ScheduleColumn& asked, const CheckedSequence& sequence,
+                          DecisionError error, sampler::Workspace& workspace) {
+    proto::Decision decision;
+    decision.error = error;
+    workspace.answer_space = {};
+    return store(segment, step, column, asked, sequence, decision, workspace.answer());
 }
 
 DecidedColumn deferred() {
@@ -120,13 +133,14 @@ DecidedColumn deferred() {
 
 bool is_due(const shm::Segment& segment, const CheckedStep& step, std::uint32_t column) {
     const bool awaited = SentColumn(segment, step, column).awaits_blocks();
-    if (!step.follows && !awaited) return true;
+    if (!step.follows && !step.windows && !awaited) return true;
     const proto::ScheduleColumn asked = segment.schedule_columns(step.slot)[column];
     // What names no sequence is refused when it is decided.
     if (asked.sequence_slot >= segment.geometry().max_sequences) return true;
+    const auto due = [&] { return shm::due_of(segment, step.step, column, asked).due; };
     // A void column is answered whatever its writers do.
-    if (awaited) return shm::due_of(segment, step.step, asked).due == shm::Due::never;
-    return asked.after_steps == 0 || shm::due_of(segment, step.step, asked).due != shm::Due::later;
+    if (awaited) return due() == shm::Due::never;
+    return (asked.after_steps == 0 && asked.row == 0) || due() != shm::Due::later;
 }
 
 DecisionError check_record(const shm::Segment& segment, std::uint64_t step, CheckedStep& checked) {
@@ -138,7 +152,8 @@ DecisionError check_record(const shm::Segment& segment, std::uint64_t step, Chec
     }
     // Nobody would supply them.
     const bool randoms_supplied = (record.flags & proto::kRandomsSupplied) != 0;
-    if (randoms_supplied && segment.geometry().is_lean()) return DecisionError::bad_record;
+    const bool windows = (record.flags & proto::kWindows) != 0;
+    if (randoms_supplied && (windows || segment.geometry().is_lean())) return DecisionError::bad_record;
     checked = {step,
                slot,
                record.columns,
@@ -146,7 +161,8 @@ DecisionError check_record(const shm::Segment& segment, std::uint64_t step, Chec
                record.published_ns,
                record.before_taken_ns,
                randoms_supplied,
-               (record.flags & proto::kFollows) != 0};
+               (record.flags & proto::kFollows) != 0,
+               windows};
     return DecisionError::none;
 }
 
@@ -156,28 +172,33 @@ DecidedColumn decide_column(SessionView& session, const CheckedStep& step, std::
     const shm::Segment& segment = session.segment();
     const auto stored = segment.schedule_columns(step.slot)[column];
     const proto::ScheduleColumn asked = stored;
+    // Before what its row was computed from is read: another writer sends both anew.
+    SentColumn sent(segment, step, column);
+    const bool there = !sent.awaits_blocks() && sent.is_there();
     CheckedSequence sequence;
-    proto::Decision decision;
-    decision.error = stored.is_known()
-                         ? check_sequence(segment, step, asked, sequence, session.lists(lane.thread))
-                         : DecisionError::bad_record;
-    if (decision.error != DecisionError::none) {
-        workspace.answer_space = {};
-        return store(segment, step, column, asked, sequence, decision, workspace.answer());
-    }
-    sampler::Request request = request_with_races(session, sequence, asked.position, lane, races);
-    fill_in_column(segment, step, column, asked, sequence.admission, request);
+    const DecisionError fault =
+        stored.is_known() ? check_sequence(segment, step, column, asked, sequence, session.lists(lane.thread))
+                          : DecisionError::bad_record;
+    if (sequence.waits) return deferred();
+    if (fault != DecisionError::none)
+        return store_error(segment, step, column, asked, sequence, fault, workspace);
+    sampler::Request request = request_with_races(session, sequence, lane, races);
+    fill_in_column(segment, step, column, asked, sequence, request);
 
     // Load: its row. Between the look at the column and its claim another sampler may have asked for blocks,
     // or another writer have come.
-    SentColumn sent(segment, step, column);
-    if (sent.awaits_blocks() || !sent.is_there()) return deferred();
+    if (!there) return deferred();
+    const auto last = request.output.empty() ? std::nullopt : std::optional(request.output.back());
+    if (step.windows && asked.row == 0 && !shm::was_fed(segment, step.step, column, last)) {
+        if (sent.is_over()) return deferred();
+        return store_error(segment, step, column, asked, sequence, DecisionError::bad_input, workspace);
+    }
     const ColumnRow row = session.row(step, column, lane.thread);
 
     // Decide.
     auto& state = session.states().of(lane.thread, sequence.which(asked.sequence_slot), sequence.params,
                                       request.dry_breakers);
-    decision = sampler::decide(row.view, request, state, workspace);
+    const proto::Decision decision = sampler::decide(row.view, request, state, workspace);
     auto missing = workspace.answer().missing;
     const bool is_asked = session.asked() && session.asked()->uid == asked.sequence_uid;
     CapturedColumn& captured = session.captured(lane.thread);

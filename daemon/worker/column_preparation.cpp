@@ -23,8 +23,10 @@ bool follow_history(SessionView& session, const CheckedSequence& sequence, const
     const bool is_known = states.knows(lane.thread, asked.sequence_slot, sequence.admission);
     auto& state =
         states.of(lane.thread, sequence.which(asked.sequence_slot), sequence.params, request.dry_breakers);
-    const bool valid = state.follow(request.prompt, request.output, kFollowedALook);
-    const bool whole = !valid || state.length() == request.prompt.size() + request.output.size();
+    const std::size_t all = request.prompt.size() + request.output.size();
+    // Where nothing is derived the ids are looked at, and no more.
+    const bool valid = state.follow(request.prompt, request.output, state.derives() ? kFollowedALook : all);
+    const bool whole = !valid || state.length() == all;
     // Of one that is known by the tokens since its last decision, which that accounts for.
     const bool derived = !is_known || entry.owner.load(std::memory_order_relaxed) == 0;
     if (derived || !whole) states.account(lane.thread, asked.sequence_slot);
@@ -65,8 +67,8 @@ bool follow_history(SessionView& session, const CheckedStep& step, std::uint32_t
     const proto::ScheduleColumn asked = segment.schedule_columns(step.slot)[column];
     SequenceLists& lists = session.lists(lane.thread);
     CheckedSequence sequence;
-    if (check_sequence(segment, step, asked, sequence, lists) != DecisionError::none) return true;
-    return follow_history(session, sequence, request_of(sequence, asked.position, lists), asked, lane);
+    if (check_sequence(segment, step, column, asked, sequence, lists) != DecisionError::none) return true;
+    return follow_history(session, sequence, request_of(sequence, lists), asked, lane);
 }
 
 bool prepare_column(SessionView& session, const CheckedStep& step, std::uint32_t column, Lane lane,
@@ -75,8 +77,8 @@ bool prepare_column(SessionView& session, const CheckedStep& step, std::uint32_t
     const proto::ScheduleColumn asked = segment.schedule_columns(step.slot)[column];
     SequenceLists& lists = session.lists(lane.thread);
     CheckedSequence sequence;
-    if (check_sequence(segment, step, asked, sequence, lists) != DecisionError::none) return true;
-    const sampler::Request request = request_of(sequence, asked.position, lists);
+    if (check_sequence(segment, step, column, asked, sequence, lists) != DecisionError::none) return true;
+    const sampler::Request request = request_of(sequence, lists);
     if (!follow_history(session, sequence, request, asked, lane)) return false;
     const auto& geometry = segment.geometry();
     if (sampler::plan_of(sequence.params, request, {geometry.dtype, geometry.vocab}).awaits_race())
@@ -90,8 +92,8 @@ void rehearse_column(SessionView& session, const CheckedStep& step, std::uint32_
     const proto::ScheduleColumn asked = segment.schedule_columns(step.slot)[column];
     SequenceLists& lists = session.lists(lane.thread);
     CheckedSequence sequence;
-    if (check_sequence(segment, step, asked, sequence, lists) != DecisionError::none) return;
-    const sampler::Request request = request_with_races(session, sequence, asked.position, lane, races);
+    if (check_sequence(segment, step, column, asked, sequence, lists) != DecisionError::none) return;
+    const sampler::Request request = request_with_races(session, sequence, lane, races);
     const auto& geometry = segment.geometry();
     const request::Plan plan = sampler::plan_of(sequence.params, request, {geometry.dtype, geometry.vocab});
     if (asked.mask_row != 0 || !plan.reads_some_blocks()) return;

@@ -9,22 +9,36 @@ using proto::DecisionError;
 
 namespace {
 
-DecisionError check_position(const shm::Segment& segment, const CheckedStep& step,
-                             const proto::ScheduleColumn& asked) {
+DecisionError find_position(const shm::Segment& segment, const CheckedStep& step, std::uint32_t column,
+                            const proto::ScheduleColumn& asked, CheckedSequence& checked) {
     if (asked.after_steps != 0 && !step.follows) return DecisionError::bad_record;
-    const shm::DueColumn due = shm::due_of(segment, step.step, asked);
-    if (due.due == shm::Due::never) return DecisionError::voided;
-    // `later`: it was due when it was claimed, and its record has been written over since.
-    if (due.due != shm::Due::now) return DecisionError::bad_record;
-    return due.outputs == asked.position ? DecisionError::none : DecisionError::bad_position;
+    if (asked.row != 0 && !step.windows) return DecisionError::bad_record;
+    const shm::DueColumn found = shm::due_of(segment, step.step, column, asked);
+    switch (found.due) {
+        case shm::Due::never:
+            return DecisionError::voided;
+        case shm::Due::rejected:
+            return DecisionError::rejected;
+        case shm::Due::now:
+            break;
+        case shm::Due::later:  // it was due when it was claimed, and what it was read from is another's since
+            checked.waits = asked.row != 0;
+            return DecisionError::bad_record;
+        case shm::Due::broken:
+            return DecisionError::bad_record;
+    }
+    if (asked.row == 0 && found.outputs < asked.position) return DecisionError::bad_position;
+    checked.position = found.outputs;
+    return DecisionError::none;
 }
 
 }  // namespace
 
-DecisionError check_sequence(const shm::Segment& segment, const CheckedStep& step,
+DecisionError check_sequence(const shm::Segment& segment, const CheckedStep& step, std::uint32_t column,
                              const proto::ScheduleColumn& asked, CheckedSequence& checked,
                              SequenceLists& lists) {
     const auto& geometry = segment.geometry();
+    checked.position = asked.position;
     if (asked.mask_row > geometry.mask_rows) return DecisionError::bad_mask;
     if (asked.sequence_slot >= geometry.max_sequences) return DecisionError::bad_sequence;
     const auto& entry = segment.sequence(asked.sequence_slot);
@@ -53,29 +67,29 @@ DecisionError check_sequence(const shm::Segment& segment, const CheckedStep& ste
     if (checked.params.logprobs > geometry.max_logprobs) return DecisionError::bad_parameter;
     if (checked.params.support > geometry.max_support) return DecisionError::bad_parameter;
     lists.copy(segment, asked.sequence_slot, counts);
-    if (const auto fault = check_position(segment, step, asked); fault != DecisionError::none) return fault;
+    const auto fault = find_position(segment, step, column, asked, checked);
+    if (fault != DecisionError::none) return fault;
     // Tokens that are decided and not taken stand behind the log's length.
-    const std::uint64_t before = std::uint64_t{checked.prompt_length} + asked.position;
+    const std::uint64_t before = std::uint64_t{checked.prompt_length} + checked.position;
     if (before > geometry.max_length) return DecisionError::bad_position;
     // SYNC: acquire; pairs with the release in Segment::make_log_room.
     const std::uint32_t room = entry.log_room.load(std::memory_order_acquire);
     return before == geometry.max_length || before < room ? DecisionError::none : DecisionError::no_memory;
 }
 
-sampler::Request request_of(const CheckedSequence& sequence, std::uint32_t position,
-                            const SequenceLists& lists) {
+sampler::Request request_of(const CheckedSequence& sequence, const SequenceLists& lists) {
     sampler::Request request;
     request.params = &sequence.params;
     lists.lend(request);
     request.prompt = {sequence.log, sequence.prompt_length};
-    request.output = {sequence.log + sequence.prompt_length, position};
+    request.output = {sequence.log + sequence.prompt_length, sequence.position};
     return request;
 }
 
-sampler::Request request_with_races(SessionView& session, const CheckedSequence& sequence,
-                                    std::uint32_t position, Lane lane, const PreparedRaces& races) {
+sampler::Request request_with_races(SessionView& session, const CheckedSequence& sequence, Lane lane,
+                                    const PreparedRaces& races) {
     const proto::Geometry& geometry = session.segment().geometry();
-    sampler::Request request = request_of(sequence, position, session.lists(lane.thread));
+    sampler::Request request = request_of(sequence, session.lists(lane.thread));
     request.prepared = races.find(sampler::race_key(sequence.params, request), geometry.vocab);
     request.max_length = geometry.max_length;
     request.hot_blocks = session.hot_blocks(sequence.hot_choice);

@@ -18,24 +18,26 @@ struct CheckedSequence {
     proto::SamplingParams params;
     const std::int32_t* log = nullptr;
     std::uint32_t prompt_length = 0;
+    std::uint32_t position = 0;  // outputs before the one that is decided
     std::uint32_t hot_choice = 0;
     std::uint32_t admission = 0;
     std::uint32_t revision = 0;
+    bool waits = false;  // a row of a window whose parent is another one since it was claimed
 
     SequenceStates::Which which(std::uint32_t slot) const { return {slot, admission, revision}; }
 };
 
-// `lists`: what the sequence's lists are copied to. An error: what the column is answered with.
+// Of a step's column, `asked`. `lists`: what the sequence's lists are copied to. An error: what the column is
+// answered with.
 proto::DecisionError check_sequence(const shm::Segment& segment, const CheckedStep& step,
-                                    const proto::ScheduleColumn& asked, CheckedSequence& checked,
-                                    SequenceLists& lists);
+                                    std::uint32_t column, const proto::ScheduleColumn& asked,
+                                    CheckedSequence& checked, SequenceLists& lists);
 
 // The request of a checked sequence, without what belongs to its column in the step. It points into both.
-sampler::Request request_of(const CheckedSequence& sequence, std::uint32_t position,
-                            const SequenceLists& lists);
+sampler::Request request_of(const CheckedSequence& sequence, const SequenceLists& lists);
 // With the races and hot blocks that this sampler has for it.
-sampler::Request request_with_races(SessionView& session, const CheckedSequence& sequence,
-                                    std::uint32_t position, Lane lane, const PreparedRaces& races);
+sampler::Request request_with_races(SessionView& session, const CheckedSequence& sequence, Lane lane,
+                                    const PreparedRaces& races);
 
 // Records in the sequence's entry who has a state that another sampler would have to derive.
 void note_owner(proto::SequenceEntry& entry, const sampler::SequenceState& state, Lane lane);

@@ -7,44 +7,45 @@ namespace {
 
 constexpr std::uint32_t kNoLane = ~std::uint32_t{0};
 
-std::uint32_t even_share(std::uint64_t columns, std::uint64_t lanes, std::uint64_t lane) {
-    return static_cast<std::uint32_t>((lane + 1) * columns / lanes - lane * columns / lanes);
+std::uint32_t even_share(std::uint64_t windows, std::uint64_t lanes, std::uint64_t lane) {
+    return static_cast<std::uint32_t>((lane + 1) * windows / lanes - lane * windows / lanes);
 }
 
-std::uint32_t owner_of(const shm::Segment& segment, const CheckedStep& step, std::uint32_t column) {
-    const std::uint32_t sequence = segment.schedule_columns(step.slot)[column].load().sequence_slot;
+// 0: it names no sequence.
+std::uint32_t owner_of(const shm::Segment& segment, std::uint32_t sequence) {
     if (sequence >= segment.geometry().max_sequences) return 0;
     return segment.sequence(sequence).owner.load(std::memory_order_relaxed);
 }
 
 }  // namespace
 
-void divide_columns(std::span<const std::uint32_t> owners, std::uint32_t lanes,
+void divide_windows(std::span<const std::uint32_t> owners, std::uint32_t lanes,
                     std::span<std::uint32_t> lane_of) {
     thread_local std::vector<std::uint32_t> loads;
     loads.assign(lanes, 0);
-    const auto columns = static_cast<std::uint32_t>(owners.size());
-    const std::uint32_t share = (columns + lanes - 1) / lanes;
+    const auto windows = static_cast<std::uint32_t>(owners.size());
+    const std::uint32_t share = (windows + lanes - 1) / lanes;
     const std::uint32_t most = share + share / 4 + 1;
-    for (std::uint32_t column = 0; column < columns; ++column) {
-        const std::uint32_t lane = owners[column] - 1;  // of 0: more than there are
+    for (std::uint32_t window = 0; window < windows; ++window) {
+        const std::uint32_t lane = owners[window] - 1;  // of 0: more than there are
         const bool keeps = lane < lanes && loads[lane] < most;
         if (keeps) ++loads[lane];
-        lane_of[column] = keeps ? lane : kNoLane;
+        lane_of[window] = keeps ? lane : kNoLane;
     }
     std::uint32_t lane = 0;
-    for (std::uint32_t column = 0; column < columns; ++column) {
-        if (lane_of[column] != kNoLane) continue;
-        // The even shares together are all columns: there is always room.
-        while (loads[lane] >= even_share(columns, lanes, lane)) ++lane;
+    for (std::uint32_t window = 0; window < windows; ++window) {
+        if (lane_of[window] != kNoLane) continue;
+        // The even shares together are all windows: there is always room.
+        while (loads[lane] >= even_share(windows, lanes, lane)) ++lane;
         ++loads[lane];
-        lane_of[column] = lane;
+        lane_of[window] = lane;
     }
 }
 
 StepShares::StepShares(const proto::Geometry& geometry, std::uint32_t threads)
     : threads_(threads), slots_(geometry.slots) {
     for (Slot& slot : slots_) {
+        slot.window_of.reserve(geometry.max_batch);
         slot.owners.reserve(geometry.max_batch);
         slot.lane_of.reserve(geometry.max_batch);
         slot.own.reserve(geometry.max_batch);
@@ -56,20 +57,24 @@ void StepShares::divide(const shm::Segment& segment, const CheckedStep& step, st
                         std::uint32_t lanes) {
     Slot& slot = slots_[step.slot];
     // A mad client may have changed the record since the last look.
-    if (slot.step == step.step && slot.owners.size() == step.columns) return;
+    if (slot.step == step.step && slot.window_of.size() == step.columns) return;
     slot.step = step.step;
-    slot.owners.resize(step.columns);
-    slot.lane_of.resize(step.columns);
-    for (std::uint32_t column = 0; column < step.columns; ++column) {
-        const std::uint32_t owner = owner_of(segment, step, column);
-        slot.owners[column] = owner <= lanes ? owner : 0;
+    slot.window_of.clear();
+    slot.owners.clear();
+    for (const proto::ScheduleColumn asked : segment.schedule_columns(step.slot).part(0, step.columns)) {
+        if (asked.row == 0 || slot.owners.empty()) {
+            const std::uint32_t owner = owner_of(segment, asked.sequence_slot);
+            slot.owners.push_back(owner <= lanes ? owner : 0);
+        }
+        slot.window_of.push_back(static_cast<std::uint32_t>(slot.owners.size()) - 1);
     }
-    divide_columns(slot.owners, lanes, slot.lane_of);
+    slot.lane_of.resize(slot.owners.size());
+    divide_windows(slot.owners, lanes, slot.lane_of);
     slot.own.clear();
     slot.ends.clear();
     for (std::uint32_t thread = 0; thread < threads_; ++thread) {
         for (std::uint32_t column = 0; column < step.columns; ++column) {
-            if (slot.lane_of[column] == first_lane + thread) slot.own.push_back(column);
+            if (lane_of(step, column) == first_lane + thread) slot.own.push_back(column);
         }
         slot.ends.push_back(static_cast<std::uint32_t>(slot.own.size()));
     }

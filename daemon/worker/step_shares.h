@@ -1,7 +1,7 @@
-// Which lane, a thread of a sampler, is to decide which column of a step. A sequence whose state is dear
-// stays with the lane that has derived it; the others go where there is room, so that the lanes' shares are
-// even. Every sampler divides a step for itself: claims make any division safe, so it need not be the same
-// one, but it nearly always is.
+// Which lane, a thread of a sampler, is to decide which column of a step; all rows of a window are one
+// lane's. A sequence whose state is dear stays with the lane that has derived it; the others go where there
+// is room, so that the lanes' shares are even. Every sampler divides a step for itself: claims make any
+// division safe, so it need not be the same one, but it nearly always is.
 #pragma once
 
 #include <cstdint>
@@ -13,11 +13,11 @@
 
 namespace croupier::daemon {
 
-// `owners`, by column: a lane and 1, or 0; what is no lane is 0. An owner keeps its columns up to a quarter
+// `owners`, by window: a lane and 1, or 0; what is no lane is 0. An owner keeps its windows up to a quarter
 // more than its share: beyond that a step would wait for it longer than another takes to derive the state.
-// A column that a lane was given for want of an owner is its own in a second division, too, where that lane
+// A window that a lane was given for want of an owner is its own in a second division, too, where that lane
 // owns it by then; nor does any other move.
-void divide_columns(std::span<const std::uint32_t> owners, std::uint32_t lanes,
+void divide_windows(std::span<const std::uint32_t> owners, std::uint32_t lanes,
                     std::span<std::uint32_t> lane_of);
 
 class StepShares {
@@ -34,18 +34,21 @@ class StepShares {
     std::span<const std::uint32_t> all_own(const CheckedStep& step) const { return slots_[step.slot].own; }
     std::size_t thread_of(const CheckedStep& step, std::size_t place) const;  // in all_own()
     std::uint32_t lane_of(const CheckedStep& step, std::uint32_t column) const {
-        return slots_[step.slot].lane_of[column];
+        const Slot& slot = slots_[step.slot];
+        return slot.lane_of[slot.window_of[column]];
     }
     // Some lane has derived what another would have to derive anew.
     bool owned(const CheckedStep& step, std::uint32_t column) const {
-        return slots_[step.slot].owners[column] != 0;
+        const Slot& slot = slots_[step.slot];
+        return slot.owners[slot.window_of[column]] != 0;
     }
 
   private:
     struct Slot {
         std::uint64_t step = ~0ULL;
-        std::vector<std::uint32_t> owners;   // by column
-        std::vector<std::uint32_t> lane_of;  // by column
+        std::vector<std::uint32_t> window_of;  // by column
+        std::vector<std::uint32_t> owners;     // by window
+        std::vector<std::uint32_t> lane_of;    // by window
         std::vector<std::uint32_t> own;
         std::vector<std::uint32_t> ends;  // by thread, in `own`
     };

@@ -143,7 +143,7 @@ std::size_t StepWorker::answer_void(SessionView& session, const CheckedStep& ste
     const auto settled = [&](std::uint32_t column) {
         const proto::ScheduleColumn asked = segment.schedule_columns(step.slot)[column];
         if (asked.sequence_slot >= segment.geometry().max_sequences) return true;
-        const shm::Due due = shm::due_of(segment, step.step, asked).due;
+        const shm::Due due = shm::due_of(segment, step.step, column, asked).due;
         if (due != shm::Due::never) return due != shm::Due::later;
         // Who has it may die.
         if (!claims.try_claim_void(column, incarnation_)) return claims.is_committed(column);
@@ -189,6 +189,9 @@ void StepWorker::touch_column(const SessionView& session, const CheckedStep& ste
 bool StepWorker::prepare_next(SessionView& session, const CheckedStep& step) {
     const auto own = session.shares().all_own(step);
     std::uint32_t& prepared = session.prepared(step);
+    // A window's other rows are due when its head is decided, and have its history then.
+    const auto columns = session.segment().schedule_columns(step.slot);
+    while (prepared < own.size() && columns[own[prepared]].load().row != 0) ++prepared;
     // Before its turn nobody knows its position.
     if (prepared >= own.size() || !is_due(session.segment(), step, own[prepared])) return false;
     const std::size_t place = prepared++;
@@ -247,9 +250,10 @@ std::size_t StepWorker::decide_sent(SessionView& session, const CheckedStep& ste
     std::uint32_t& decided = session.parts_decided(step);
     if ((sent.parts() & ~decided) == 0) return 0;
     const Share share = decide_claimable(session, step, &sent, shm::monotonic_ns());
-    // What waits for an earlier step's columns is looked at again; what waits for more of its row, with the
-    // rest.
-    if (!share.waits || !step.follows) decided = sent.parts();
+    // What waits for columns of an earlier step or of its window is looked at again, and so is a long
+    // history; what waits for more of its row, with the rest.
+    const bool again = share.follows || (share.waits && (step.follows || step.windows));
+    if (!again) decided = sent.parts();
     return share.decided;
 }
 
@@ -367,13 +371,14 @@ void StepWorker::decide_others(SessionView& session, const CheckedStep& step, st
         }
         for (std::uint32_t i = 0; i < step.columns; ++i) {
             const std::uint32_t column = first + i < step.columns ? first + i : first + i - step.columns;
-            if (shares.lane_of(step, column) == lane(thread).number) continue;
+            if (shares.lane_of(step, column) == lane(thread).number || claims.is_committed(column)) continue;
             const std::uint32_t slot = columns[column].load().sequence_slot;
             const bool underived =
                 has_long_history(session, step, column, lane(thread)) ||
                 (shares.owned(step, column) &&
                  !session.states().knows(thread, slot, admission_in(session.segment(), slot)));
-            if (underived != dear) continue;
+            // The dear ones' turn is all the others': a window's first row makes the rest of it cheap.
+            if (underived && !dear) continue;
             if (!is_due(session.segment(), step, column)) {
                 share.whole = false;
                 continue;
@@ -381,7 +386,7 @@ void StepWorker::decide_others(SessionView& session, const CheckedStep& step, st
             if (!follow_history_for(session, step, column, thread)) {
                 share.whole = false;
                 share.follows = true;
-                return;
+                continue;
             }
             if (!claims.try_claim(column, incarnation_)) continue;
             const OneDecision one = decide_one(session, step, column, thread, now, tally);

@@ -42,7 +42,7 @@ void run(const char* endpoint) {
     sequence.prompt = {1, 2, 3};
     session.add(sequence);
     for (std::uint32_t position = 0; position < 8; ++position) {
-        const croupier_column column{sequence.uid, nullptr};
+        const croupier_column column{sequence.uid, nullptr, 1, 0};
         const std::uint64_t step = session.submit({&column, 1});
         writer.begin(step);
         writer.enqueue(forward(position).data(), kVocab);

@@ -27,7 +27,7 @@ typedef struct croupier_open_options {
     const char* name;     /* of the session: one live client a name */
     uint32_t vocab;
     uint32_t tp;
-    uint32_t max_batch;
+    uint32_t max_batch; /* rows of a step: columns, or the rows of their windows */
     uint32_t steps_in_flight;
     uint32_t dtype;
     uint32_t tile; /* ids in a tile: 1 or 64 */
@@ -36,11 +36,11 @@ typedef struct croupier_open_options {
     uint32_t max_bias;
     uint32_t max_stop_ids;
     uint32_t max_list_tokens; /* words of allowed ids, bad words and DRY breakers of one sequence together */
-    uint32_t mask_rows;
-    uint32_t summaries;    /* 1: writers give the largest logit of each tile too; used with tiles of 64 */
-    uint32_t takeover;     /* 1: fence a live holder of the name */
-    const uint32_t* order; /* all (vocab + 63) / 64 blocks of 64 ids, hottest first; NULL: identity */
-    uint32_t resume;       /* 1: go on with a session whose client is gone */
+    uint32_t mask_rows;       /* masks of a step, one a row */
+    uint32_t summaries;       /* 1: writers give the largest logit of each tile too; used with tiles of 64 */
+    uint32_t takeover;        /* 1: fence a live holder of the name */
+    const uint32_t* order;    /* all (vocab + 63) / 64 blocks of 64 ids, hottest first; NULL: identity */
+    uint32_t resume;          /* 1: go on with a session whose client is gone */
     uint32_t decisions_over_zmq; /* 1: over ZMQ; by the ring where no message comes, as of a stand-in */
     uint32_t randoms_supplied;   /* 1: rank 0's writer supplies the randoms of rng SHVS; 0: samplers do */
     uint32_t timeout_ms;         /* for the daemon's answer; 0: 5000 */
@@ -93,14 +93,21 @@ static inline void croupier_open_options_init(croupier_open_options* options) {
 
 typedef struct croupier_column {
     uint64_t uid;
-    const uint32_t* mask; /* grammar mask, (vocab + 31) / 32 words; NULL: all allowed */
+    const uint32_t* mask; /* grammar masks, (vocab + 31) / 32 words for each row; NULL: all allowed */
+    /* More than 1: a window, so many rows of the sequence one after another, at most CROUPIER_MAX_WINDOW_ROWS
+     * in all its steps in flight. The writer says what each row was computed from (croupier_rows). The first
+     * is the sequence's next token; another counts where it was computed from the token that is decided
+     * before it, and is else answered with the decision error rejected, which brings no token and ends
+     * nothing. 0: 1. */
+    uint32_t rows;
+    uint32_t reserved; /* 0 */
 } croupier_column;
 
 typedef struct croupier_step {
     uint32_t size;
     uint32_t version;
     uint64_t step;
-    uint32_t count;
+    uint32_t count;                     /* rows of all columns */
     uint16_t refused;                   /* not 0: the whole step was refused, with this decision error */
     uint16_t reserved;                  /* 0 */
     const croupier_decision* decisions; /* valid until the next call on the session */
@@ -173,8 +180,8 @@ size_t croupier_list(const croupier_session* session, uint64_t* uids, size_t roo
  */
 int64_t croupier_output(const croupier_session* session, uint64_t uid, int32_t* tokens, size_t room);
 
-/* Publishes a step: one column a sequence, of which one element has `column_size` bytes. Fails with ring_full
- * when every slot is in flight.
+/* Publishes a step: one column a sequence, of which one element has `column_size` bytes. The step has a
+ * decision for each of their rows, in this order. Fails with ring_full when every slot is in flight.
  *
  * A sequence may stand in several steps in flight: its columns are decided one after another, each when the
  * one before it is. After a decision that ends the sequence (a stop, an error, a step that was given up), and

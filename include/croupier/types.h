@@ -231,7 +231,11 @@ enum {
     CROUPIER_DECISION_SAMPLER_CRASHED = 11, /* samplers ended or hung repeatedly while they decided it */
     CROUPIER_DECISION_GIVEN_UP = 12,        /* its logits did not come: croupier_give_up() */
     CROUPIER_DECISION_VOID = 13,            /* the sequence ended, was truncated or finished meanwhile */
-    CROUPIER_DECISION_NO_MEMORY = 14        /* shared memory has no room for the sequence's next token */
+    CROUPIER_DECISION_NO_MEMORY = 14,       /* shared memory has no room for the sequence's next token */
+    /* Of a window's row: it was computed from another token than was decided before it. It ends nothing. */
+    CROUPIER_DECISION_REJECTED = 15,
+    /* A window's head was fed another token than the last one of its sequence. */
+    CROUPIER_DECISION_BAD_INPUT = 16
 };
 
 typedef struct croupier_logprob {
@@ -269,6 +273,7 @@ enum {
     CROUPIER_MAX_BATCH = 4096,
     CROUPIER_MAX_TP = 64,
     CROUPIER_MAX_STEPS_IN_FLIGHT = 64,
+    CROUPIER_MAX_WINDOW_ROWS = 64, /* of one sequence, in all its steps in flight */
     CROUPIER_MAX_SEQUENCES = 65536,
     CROUPIER_MAX_LENGTH = 1 << 21,
     CROUPIER_MAX_BIAS = 4096,

@@ -107,6 +107,26 @@ static inline void croupier_writer_state_init(croupier_writer_state* state) {
     state->version = CROUPIER_ABI_VERSION;
 }
 
+/* What a step's columns are decided from: croupier_rows_init(), then the rows. The arrays have an entry for
+ * each of the step's columns, or rows where it has windows (croupier_column.rows), in the memory of the
+ * writer's device. All ranks give the same. */
+typedef struct croupier_rows {
+    uint32_t size;
+    uint32_t version;
+    const void* logits;     /* each row of the rank's ids in the order of the ids */
+    uint64_t row_stride;    /* elements from one row to the next */
+    const int32_t* row_of;  /* the column's row among the logits; -1: none. NULL: the column's own number */
+    const int32_t* inputs;  /* of a step with windows: the token that was fed where the row was computed. -1
+                               in a window's last rows: there are none. -2 in a head: not told */
+    const int32_t* parents; /* the column of its window that the input follows; NULL: the one before */
+} croupier_rows;
+
+static inline void croupier_rows_init(croupier_rows* rows) {
+    memset(rows, 0, sizeof(*rows));
+    rows->size = (uint32_t)sizeof(*rows);
+    rows->version = CROUPIER_ABI_VERSION;
+}
+
 enum { CROUPIER_WRITER_BUSY = 1 };
 
 /* The library's release, such as "1.0.0". */
@@ -133,9 +153,9 @@ int croupier_writer_wait_step(croupier_writer* writer, uint32_t timeout_ms, uint
  * Fails for a step that is over or complete and for a writer that was fenced. Steps are begun in order. */
 int croupier_writer_begin(croupier_writer* writer, uint64_t step, croupier_error* error);
 
-/* Lays the next begun step: `logits` are its columns' rows, `row_stride` elements apart, each of the rank's
- * ids in the order of the ids. Never waits for the GPU, allocates nothing, and may be captured into a CUDA
- * graph that is replayed once after each begin: only `logits` and `row_stride` are fixed in it.
+/* Lays the next begun step. Never waits for the GPU, allocates nothing, and may be captured into a CUDA
+ * graph that is replayed once after each begin: only what `rows` has is fixed in it. A GPU's writer takes
+ * neither row_of nor steps with windows in this version.
  * The rows may be overwritten by later work of the stream. But where steps are lean, a GPU's rows that are
  * lent must stay as they are until the step is decided (croupier_writer_wait_tokens), those of a graph too.
  * Where a sampler asks for more of the rows before any stream waits for the
@@ -143,8 +163,17 @@ int croupier_writer_begin(croupier_writer* writer, uint64_t step, croupier_error
  * step is decided or given up, for at most 300 seconds after the step was sent: cudaDeviceSynchronize() waits
  * for that, and so may a stream that shares a queue of the GPU. Successive calls use one stream, or streams
  * that wait for each other. A host's writer has a NULL stream. */
-int croupier_writer_enqueue(croupier_writer* writer, void* stream, const void* logits, uint64_t row_stride,
-                            croupier_error* error);
+int croupier_writer_enqueue_rows(croupier_writer* writer, void* stream, const croupier_rows* rows,
+                                 croupier_error* error);
+/* The same of a step without windows, whose columns' rows stand one after another. */
+static inline int croupier_writer_enqueue(croupier_writer* writer, void* stream, const void* logits,
+                                          uint64_t row_stride, croupier_error* error) {
+    croupier_rows rows;
+    croupier_rows_init(&rows);
+    rows.logits = logits;
+    rows.row_stride = row_stride;
+    return croupier_writer_enqueue_rows(writer, stream, &rows, error);
+}
 
 /* For rank 0, before the same step's enqueue on the same stream, where the session's writer supplies the
  * randoms: Philox4x32-10 of each column's seed, child and position in prompt and output together. */

@@ -82,6 +82,11 @@ class Writer {
             throw Failure(error);
     }
 
+    void enqueue_rows(const croupier_rows& rows, void* stream = nullptr) {
+        croupier_error error{};
+        if (croupier_writer_enqueue_rows(writer_.get(), stream, &rows, &error) != 0) throw Failure(error);
+    }
+
     void enqueue_randoms(void* stream = nullptr) {
         croupier_error error{};
         if (croupier_writer_enqueue_randoms(writer_.get(), stream, &error) != 0) throw Failure(error);

@@ -33,7 +33,7 @@ TEST_CASE("a column's position is the length of the sequence's output") {
     auto sequence = sequence_of(7, kPrompt, kOutput);
     need(sequences.add(sequence));
     sequences.begin_submit();
-    const auto column = need(sequences.ask(7, 0)).column;
+    const auto column = need(sequences.ask(7, 0, 1)).column;
     CHECK(column.sequence_uid == 7);
     CHECK(column.position == 2);
     CHECK(column.after_steps == 0);
@@ -47,8 +47,8 @@ namespace {
 proto::ScheduleColumn submit(LiveSequences& sequences, std::uint64_t uid, std::uint64_t step,
                              LiveSequences::Entry** entry = nullptr) {
     sequences.begin_submit();
-    const auto asked = need(sequences.ask(uid, step));
-    sequences.enter(*asked.entry, step, 0, asked.column.position);
+    const auto asked = need(sequences.ask(uid, step, 1));
+    sequences.enter(*asked.entry, step, 0, asked.column);
     if (entry != nullptr) *entry = asked.entry;
     return asked.column;
 }
@@ -63,8 +63,8 @@ TEST_CASE("a sequence stands in one column of a step, and in several steps in fl
     const auto first = submit(sequences, 7, 4, &entry);
     SECTION("not twice in a step") {
         sequences.begin_submit();
-        need(sequences.ask(7, 5));
-        CHECK_THAT(sequences.ask(7, 5).error().message, Contains("two columns of one step"));
+        need(sequences.ask(7, 5, 1));
+        CHECK_THAT(sequences.ask(7, 5, 1).error().message, Contains("two columns of one step"));
     }
     SECTION("in a second step it is one token further, and knows where it stood before") {
         const auto second = submit(sequences, 7, 6);
@@ -74,7 +74,7 @@ TEST_CASE("a sequence stands in one column of a step, and in several steps in fl
         CHECK(second.after_column == 0);
     }
     SECTION("once the step is taken it stands behind nothing") {
-        sequences.leave(*entry, 4);
+        sequences.leave(*entry, 4, 1);
         CHECK(submit(sequences, 7, 5).after_steps == 0);
     }
     SECTION("a truncate makes void what is in flight, and no more") {
@@ -93,7 +93,7 @@ TEST_CASE("a sequence stands in one column of a step, and in several steps in fl
         need(sequences.add(sequence_of(7, kPrompt)));
         CHECK(submit(sequences, 7, 5).sequence_slot != first.sequence_slot);
         CHECK(files.segment.sequence(first.sequence_slot).state == proto::SequenceState::ending);
-        sequences.leave(*entry, 4);
+        sequences.leave(*entry, 4, 1);
         CHECK(files.segment.sequence(first.sequence_slot).state == proto::SequenceState::free);
     }
 }
@@ -141,7 +141,7 @@ TEST_CASE("void columns of a resumed sequence are void though other steps lie be
     REQUIRE(entry != nullptr);
     for (const std::uint64_t step : steps) {
         CHECK(entry->is_void_in(step));
-        found.leave(*entry, step);
+        found.leave(*entry, step, 1);
     }
     CHECK(submit(found, 7, 10).position == 1);
 }
@@ -202,7 +202,7 @@ TEST_CASE("a client that comes after a dead one frees what that one had finished
     found.recalled_all();
     CHECK(entry->is_void_in(4));
     CHECK(files.segment.sequence(in_flight.sequence_slot).state == proto::SequenceState::ending);
-    found.leave(*entry, 4);
+    found.leave(*entry, 4, 1);
     for (std::uint32_t slot = 0; slot < 16; ++slot)
         CHECK(files.segment.sequence(slot).state == proto::SequenceState::free);
 }
@@ -213,7 +213,7 @@ TEST_CASE("a uid is live once, and unknown ones are refused by name") {
     need(sequences.add(sequence_of(7, kPrompt)));
     CHECK_THAT(sequences.add(sequence_of(7, kPrompt)).error().message,
                Contains("sequence 7 is live already"));
-    CHECK(sequences.ask(8, 0).error().code == shm::Errc::unknown_sequence);
+    CHECK(sequences.ask(8, 0, 1).error().code == shm::Errc::unknown_sequence);
     CHECK(sequences.finish(8).error().code == shm::Errc::unknown_sequence);
     CHECK(sequences.output(8).error().code == shm::Errc::unknown_sequence);
     need(sequences.finish(7));
@@ -252,7 +252,7 @@ TEST_CASE("a length that another process has spoiled does not lead outside the l
     LiveSequences sequences(files.segment);
     need(sequences.add(sequence_of(7, kPrompt)));
     sequences.begin_submit();
-    const auto column = need(sequences.ask(7, 0)).column;
+    const auto column = need(sequences.ask(7, 0, 1)).column;
     files.segment.sequence(column.sequence_slot).length = 4'000'000'000U;
     CHECK(need(sequences.output(7)).size() == 64 - 3);
 }

@@ -105,7 +105,7 @@ TEST_CASE(
     session.add(sequence);
     const shm::Plane plane = daemon.plane();
     JournalReader reader(plane, JournalReader::From::now);
-    const croupier_column column{1, nullptr};
+    const croupier_column column{1, nullptr, 1, 0};
     const std::vector<std::uint16_t> row(1024, 0x40C0);
     for (const std::uint32_t late : {1U, 0U}) {
         const std::uint64_t step = session.submit({&column, 1});

@@ -35,7 +35,7 @@ class PlainEngine {
 
     std::uint64_t submit(std::uint32_t slot) {
         std::vector<croupier_column> asked;
-        for (std::uint32_t i = 1; i <= columns_; ++i) asked.push_back({slot * columns_ + i, nullptr});
+        for (std::uint32_t i = 1; i <= columns_; ++i) asked.push_back({slot * columns_ + i, nullptr, 1, 0});
         const std::uint64_t step = session_.submit(asked);
         writer_.write_all(step, std::vector<const void*>(columns_, row_.data()));
         return step;

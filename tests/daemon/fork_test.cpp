@@ -51,7 +51,7 @@ croupier_writer* attach_writer(const SmallEngine& engine) {
 }
 
 void call_session(client::Session& session, Seen& seen) {
-    const croupier_column column{1, nullptr};
+    const croupier_column column{1, nullptr, 1, 0};
     seen.note(failure_of([&] { session.add(SmallEngine::sequence(20, 1000)); }));
     seen.note(failure_of([&] { session.finish(1); }));
     seen.note(failure_of([&] { session.submit({&column, 1}); }));

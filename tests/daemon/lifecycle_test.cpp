@@ -80,7 +80,8 @@ struct EngineNotDrained : EngineServedEachWay {
 
 void submit_some(SmallEngine& engine, std::uint64_t first_uid, std::uint64_t count) {
     std::vector<croupier_column> columns;
-    for (std::uint64_t uid = first_uid; uid < first_uid + count; ++uid) columns.push_back({uid, nullptr});
+    for (std::uint64_t uid = first_uid; uid < first_uid + count; ++uid)
+        columns.push_back({uid, nullptr, 1, 0});
     engine.session().submit(columns);
 }
 

@@ -46,7 +46,7 @@ TEST_CASE("a slice that is rewritten after a part of it was published is decided
     const DaemonProcess daemon("{count: 1, wait: spin}");
     client::Session session = open(daemon);
     session.add(greedy());
-    const croupier_column column{1, nullptr};
+    const croupier_column column{1, nullptr, 1, 0};
     auto writer = need(gpu_writer::RankWriter::attach(session.segment_path(), 0));
     for (int round = 0; round < 20; ++round) {
         const std::uint64_t step = session.submit({&column, 1});
@@ -76,7 +76,7 @@ TEST_CASE("a step that is begun again after abandon counts from its first tile, 
     const DaemonProcess daemon;
     client::Session session = open(daemon);
     session.add(greedy());
-    const croupier_column column{1, nullptr};
+    const croupier_column column{1, nullptr, 1, 0};
     croupier_writer_options options;
     croupier_writer_options_init(&options);
     const std::string path = session.segment_path();

@@ -27,7 +27,7 @@ const Lie kColumnLies[] = {
     {"the largest position", DecisionError::bad_position,
      [](auto& e) { e.column(kVictim).position = kMost; }},
     {"a mask row too many", DecisionError::bad_mask, [](auto& e) { e.column(kVictim).mask_row = 3; }},
-    {"the largest mask row", DecisionError::bad_mask, [](auto& e) { e.column(kVictim).mask_row = kMost; }},
+    {"the largest mask row", DecisionError::bad_mask, [](auto& e) { e.column(kVictim).mask_row = 0xFFFF; }},
     {"another revision", DecisionError::voided, [](auto& e) { e.column(kVictim).revision = 1; }},
     {"a step before it, of which the record says nothing", DecisionError::bad_record,
      [](auto& e) { e.column(kVictim).after_steps = 1; }},
@@ -35,6 +35,18 @@ const Lie kColumnLies[] = {
      [](auto& e) {
          e.record().flags = proto::kFollows;
          e.column(kVictim).after_steps = 0xFFFF;
+     }},
+    {"a row of a window, of which the record says nothing", DecisionError::bad_record,
+     [](auto& e) { e.column(kVictim).row = 1; }},
+    {"a row of another's window", DecisionError::bad_record,
+     [](auto& e) {
+         e.record().flags = proto::kWindows;
+         e.column(kVictim).row = 1;
+     }},
+    {"the last row of all", DecisionError::bad_record,
+     [](auto& e) {
+         e.record().flags = proto::kWindows;
+         e.column(kVictim).row = 0xFFFF;
      }},
     {"more steps before it than the ring has", DecisionError::bad_record,
      [](auto& e) {

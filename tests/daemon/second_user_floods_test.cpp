@@ -142,7 +142,8 @@ std::vector<float> dear_row() {
     for (std::uint64_t slot = 0;; slot = (slot + 1) % kDearSlots) {
         if (session.in_flight() == kDearSlots) session.wait(60000);
         std::vector<croupier_column> asked;
-        for (std::uint64_t i = 1; i <= kDearColumns; ++i) asked.push_back({slot * kDearColumns + i, nullptr});
+        for (std::uint64_t i = 1; i <= kDearColumns; ++i)
+            asked.push_back({slot * kDearColumns + i, nullptr, 1, 0});
         const std::uint64_t step = session.submit(asked);
         writer.write_all(step, std::vector<const void*>(kDearColumns, row.data()));
         if (!writer.publish_all(step)) std::abort();

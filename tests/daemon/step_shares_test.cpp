@@ -7,14 +7,14 @@
 #include <vector>
 
 using namespace croupier;
-using daemon::divide_columns;
+using daemon::divide_windows;
 using Columns = std::vector<std::uint32_t>;
 
 namespace {
 
 Columns divided(const Columns& owners, std::uint32_t lanes) {
     Columns lane_of(owners.size());
-    divide_columns(owners, lanes, lane_of);
+    divide_windows(owners, lanes, lane_of);
     return lane_of;
 }
 

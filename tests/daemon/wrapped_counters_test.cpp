@@ -83,7 +83,7 @@ std::size_t decided(const shm::Segment& segment, std::uint64_t step, std::uint32
 
 void step_of(SmallEngine& engine, std::uint32_t columns) {
     std::vector<croupier_column> asked;
-    for (std::uint64_t uid = 1; uid <= columns; ++uid) asked.push_back({uid, nullptr});
+    for (std::uint64_t uid = 1; uid <= columns; ++uid) asked.push_back({uid, nullptr, 1, 0});
     engine.session().submit(asked);
     engine.write();
     engine.collect_columns(columns);

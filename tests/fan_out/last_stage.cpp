@@ -261,7 +261,7 @@ void RemoteScheduler::submit(std::uint64_t half) {
         if (uid % 2 != half) continue;
         const auto position = static_cast<std::uint32_t>(tokens_[uid].size());
         if (masked_) masks.push_back(SmallEngine::mask(kVocab, uid, position));
-        columns.push_back({uid, masked_ ? masks.back().data() : nullptr});
+        columns.push_back({uid, masked_ ? masks.back().data() : nullptr, 1, 0});
     }
     session_->submit(columns);
 }

@@ -252,7 +252,7 @@ TEST_CASE(
     for (std::uint64_t uid = 101; uid <= 110; ++uid)
         scheduler.session().add(SmallEngine::sequence(uid, RemoteScheduler::kVocab));
     stage.stop_writer();
-    const std::vector<croupier_column> columns = {{2, nullptr}, {101, nullptr}};
+    const std::vector<croupier_column> columns = {{2, nullptr, 1, 0}, {101, nullptr, 1, 0}};
     scheduler.session().submit(columns);
     scheduler.session().finish(101);
     if (resumed) {
@@ -273,7 +273,7 @@ TEST_CASE(
     CHECK(step->decisions[1].error == CROUPIER_DECISION_VOID);
     scheduler.session().add(SmallEngine::sequence(111, RemoteScheduler::kVocab));
     // What was cut off comes again.
-    const std::vector<croupier_column> again = {{1, nullptr}};
+    const std::vector<croupier_column> again = {{1, nullptr, 1, 0}};
     for (std::size_t position = 3; position < 8; ++position) {
         scheduler.session().submit(again);
         const auto one = scheduler.session().wait(20000);
@@ -320,10 +320,10 @@ TEST_CASE("what is wrong with a call through a relay is told in the call, as by 
     CHECK_THAT(failure_of([&] { session.add(SmallEngine::sequence(1, 1000)); }), Contains("is live already"));
     CHECK_THAT(failure_of([&] { session.finish(77); }), Contains("unknown_sequence: sequence 77"));
     CHECK_THAT(failure_of([&] { session.submit({}); }), Contains("a step has 1 to 8 columns"));
-    const std::vector<croupier_column> twice = {{1, nullptr}, {1, nullptr}};
+    const std::vector<croupier_column> twice = {{1, nullptr, 1, 0}, {1, nullptr, 1, 0}};
     CHECK_THAT(failure_of([&] { session.submit(twice); }), Contains("two columns of one step"));
     const std::vector<std::uint32_t> mask(32, ~0U);
-    const std::vector<croupier_column> masked = {{1, mask.data()}};
+    const std::vector<croupier_column> masked = {{1, mask.data(), 1, 0}};
     CHECK_THAT(failure_of([&] { session.submit(masked); }), Contains("open it with a larger mask_rows"));
     scheduler.submit(0);
     CHECK_THAT(failure_of([&] { session.truncate(1, 1); }), Contains("cannot be cut back to 1"));
@@ -369,7 +369,7 @@ TEST_CASE("a session that is opened through a channel continues when an earlier 
         present = std::make_unique<client::Session>(options);
         stage.start_writer(present->segment_path());
         present->add(SmallEngine::sequence(1, RemoteScheduler::kVocab));
-        const std::vector<croupier_column> columns = {{1, nullptr}};
+        const std::vector<croupier_column> columns = {{1, nullptr, 1, 0}};
         for (int i = 0; i < 3; ++i) {
             present->submit(columns);
             const auto step = present->wait(20000);

@@ -155,7 +155,8 @@ TEST_CASE("a step's record becomes a step of the ring, masks and all") {
     Attached attached(masked_geometry());
     std::vector<std::uint32_t> mask(client::mask_words(1000));
     for (std::size_t i = 0; i < mask.size(); ++i) mask[i] = static_cast<std::uint32_t>(i * 7 + 1);
-    REQUIRE_FALSE(attached.relay.apply(submit_record(kFirst + 3, 0, {{1, nullptr}, {2, mask.data()}})));
+    REQUIRE_FALSE(
+        attached.relay.apply(submit_record(kFirst + 3, 0, {{1, nullptr, 1, 0}, {2, mask.data(), 1, 0}})));
     shm::Segment& segment = attached.files.segment;
     CHECK(segment.header().published == 1);
     CHECK(segment.schedule(0).columns == 2);
@@ -167,7 +168,7 @@ TEST_CASE("a step's record becomes a step of the ring, masks and all") {
 
 TEST_CASE("a scheduler that attaches again is told what is live and what is in flight") {
     Attached attached;
-    REQUIRE_FALSE(attached.relay.apply(submit_record(kFirst + 3, 0, {{2, nullptr}})));
+    REQUIRE_FALSE(attached.relay.apply(submit_record(kFirst + 3, 0, {{2, nullptr, 1, 0}})));
     const auto answer = attached.relay.apply(attach_record());
     REQUIRE(answer);
     const auto* session = parsed(*answer).body_as_SessionAttached();
@@ -191,35 +192,35 @@ TEST_CASE("records that cannot be carried out are refused by name, and the ring 
         {"a record is none", [] { return AnswerBytes(40); }},
         {"a record is none",
          [] {
-             AnswerBytes cut = submit_record(kFirst + 3, 0, {{1, nullptr}});
+             AnswerBytes cut = submit_record(kFirst + 3, 0, {{1, nullptr, 1, 0}});
              cut.resize(cut.size() / 2);
              return cut;
          }},
         {"record 1004 came after record 1002",
          [] {
-             return submit_record(kFirst + 4, 0, {{1, nullptr}});
+             return submit_record(kFirst + 4, 0, {{1, nullptr, 1, 0}});
          }},
         {"record 1002 came after record 1002",
          [] {
-             return submit_record(kFirst + 2, 0, {{1, nullptr}});
+             return submit_record(kFirst + 2, 0, {{1, nullptr, 1, 0}});
          }},
         {"step 1 was submitted where step 0 was due",
          [] {
-             return submit_record(kFirst + 3, 1, {{1, nullptr}});
+             return submit_record(kFirst + 3, 1, {{1, nullptr, 1, 0}});
          }},
         {"sequence 9 is not live",
          [] {
-             return submit_record(kFirst + 3, 0, {{9, nullptr}});
+             return submit_record(kFirst + 3, 0, {{9, nullptr, 1, 0}});
          }},
         {"sequence 1 stands in two columns",
          [] {
-             return submit_record(kFirst + 3, 0, {{1, nullptr}, {1, nullptr}});
+             return submit_record(kFirst + 3, 0, {{1, nullptr, 1, 0}, {1, nullptr, 1, 0}});
          }},
         {"a step has 1 to 8 columns", [] { return submit_record(kFirst + 3, 0, {}); }},
         {"the masks of the record have 0 words, its masked columns need 32",
          [] {
              return record(kFirst + 3, [](FlatBufferBuilder& builder) {
-                 const std::vector<wire::ColumnEntry> columns = {{1, 1}};
+                 const std::vector<wire::ColumnEntry> columns = {{1, 1, 1}};
                  return wire::CreateSubmitStepDirect(builder, 0, &columns);
              });
          }},
@@ -294,7 +295,7 @@ TEST_CASE("every byte of a record may be damaged: the relay carries it out, or r
 
 TEST_CASE("a step is taken when it is decided, and not before") {
     Attached attached;
-    REQUIRE_FALSE(attached.relay.apply(submit_record(kFirst + 3, 0, {{1, nullptr}})));
+    REQUIRE_FALSE(attached.relay.apply(submit_record(kFirst + 3, 0, {{1, nullptr, 1, 0}})));
     CHECK_THAT(refusal_of(attached.relay.apply(take_record(kFirst + 4, 1))),
                Contains("step 0 is to be taken, and is not decided"));
     CHECK(attached.files.segment.header().taken == 0);
@@ -340,8 +341,8 @@ TEST_CASE("decided steps are returned in order, each once, and again to a schedu
     Attached attached;
     RingRelay& relay = attached.relay;
     REQUIRE(relay.news());  // the daemon is alive
-    REQUIRE_FALSE(relay.apply(submit_record(kFirst + 3, 0, {{1, nullptr}})));
-    REQUIRE_FALSE(relay.apply(submit_record(kFirst + 4, 1, {{2, nullptr}})));
+    REQUIRE_FALSE(relay.apply(submit_record(kFirst + 3, 0, {{1, nullptr, 1, 0}})));
+    REQUIRE_FALSE(relay.apply(submit_record(kFirst + 4, 1, {{2, nullptr, 1, 0}})));
     shm::Segment& segment = attached.files.segment;
     CHECK_FALSE(relay.news());
     const auto decide = [&](std::uint32_t slot, std::uint64_t uid, std::int32_t token) {
@@ -379,7 +380,7 @@ TEST_CASE("decided steps are returned in order, each once, and again to a schedu
 TEST_CASE("steps that were decided before their session ended are returned before its end") {
     Attached attached;
     REQUIRE(attached.relay.news());  // the daemon is alive
-    REQUIRE_FALSE(attached.relay.apply(submit_record(kFirst + 3, 0, {{1, nullptr}})));
+    REQUIRE_FALSE(attached.relay.apply(submit_record(kFirst + 3, 0, {{1, nullptr, 1, 0}})));
     attached.files.segment.committed(0)[0].store(1);
     attached.files.segment.header().state = proto::SessionState::closed;
     const auto first = attached.relay.news();
@@ -391,7 +392,7 @@ TEST_CASE("steps that were decided before their session ended are returned befor
 TEST_CASE("the relay's descriptor is readable after a step is decided") {
     Attached attached;
     while (attached.relay.news()) continue;
-    REQUIRE_FALSE(attached.relay.apply(submit_record(kFirst + 3, 0, {{1, nullptr}})));
+    REQUIRE_FALSE(attached.relay.apply(submit_record(kFirst + 3, 0, {{1, nullptr, 1, 0}})));
     const shm::StepClaims claims(attached.files.segment, 0);
     claims.refuse(proto::DecisionError::bad_record);
     pollfd readable{attached.relay.descriptor(), POLLIN, 0};
@@ -404,7 +405,7 @@ TEST_CASE("the relay's descriptor is readable after a step is decided") {
 TEST_CASE("a step is given up by its record: it can be taken then, and its sequences finished") {
     Attached attached;
     RingRelay& relay = attached.relay;
-    REQUIRE_FALSE(relay.apply(submit_record(kFirst + 3, 0, {{1, nullptr}, {2, nullptr}})));
+    REQUIRE_FALSE(relay.apply(submit_record(kFirst + 3, 0, {{1, nullptr, 1, 0}, {2, nullptr, 1, 0}})));
     REQUIRE_FALSE(relay.apply(give_up_record(kFirst + 4, 0)));
     REQUIRE_FALSE(relay.apply(take_record(kFirst + 5, 1)));
     REQUIRE_FALSE(relay.apply(finish_record(kFirst + 6, 1)));

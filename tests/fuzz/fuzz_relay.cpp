@@ -95,7 +95,7 @@ Bytes add_record(std::uint64_t uid) {
 
 Bytes submit_record(std::uint64_t step, std::uint64_t uid) {
     static const std::vector<std::uint32_t> mask(client::mask_words(kVocab), 0x5555'5555);
-    const std::vector<croupier_column> columns = {{uid, nullptr}, {uid + 1, mask.data()}};
+    const std::vector<croupier_column> columns = {{uid, nullptr, 1, 0}, {uid + 1, mask.data(), 1, 0}};
     return record(
         [&](FlatBufferBuilder& builder) { return client::submit_message(builder, step, columns, kVocab); });
 }

@@ -51,6 +51,7 @@ class World {
         patched_ = {{base + layout.schedule, layout.schedule_stride},
                     {base + layout.sequences, layout.sequence_stride * kBatch},
                     {base + layout.masks, layout.mask_stride},
+                    {base + layout.inputs, layout.input_stride},
                     {base + layout.order, layout.hot_blocks - layout.order},
                     {base + layout.logits, layout.logits_stride}};
         image_.assign(base, base + layout.total_bytes);

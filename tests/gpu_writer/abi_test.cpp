@@ -143,7 +143,7 @@ TEST_CASE("libcroupier_writer.so gives every function of the C ABI and keeps its
     for (const char* name :
          {"croupier_writer_version", "croupier_writer_attach", "croupier_writer_detach",
           "croupier_writer_get_info", "croupier_writer_get_state", "croupier_writer_wait_step",
-          "croupier_writer_begin", "croupier_writer_enqueue", "croupier_writer_enqueue_randoms",
+          "croupier_writer_begin", "croupier_writer_enqueue_rows", "croupier_writer_enqueue_randoms",
           "croupier_writer_abandon", "croupier_writer_error_name"}) {
         INFO(name);
         CHECK(::dlsym(library.get(), name) != nullptr);

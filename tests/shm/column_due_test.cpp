@@ -42,7 +42,7 @@ class Ahead {
         asked.after_column = steps == 0 ? 0 : kColumn;
         return publisher_.publish(columns, proto::kFollows).value();
     }
-    DueColumn turn(std::uint64_t step) { return due_of(segment_, step, published(step)); }
+    DueColumn turn(std::uint64_t step) { return due_of(segment_, step, kColumn, published(step)); }
     void decide(std::uint64_t step, proto::DecisionError error = proto::DecisionError::none,
                 std::uint16_t flags = 0) {
         const StepClaims claims(segment_, step);

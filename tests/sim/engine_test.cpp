@@ -5,38 +5,9 @@
 
 #include "sim/orchestrator.h"
 #include "sim/report_text.h"
+#include "tests/sim/small_engine.h"
 
 namespace croupier::sim {
-namespace {
-
-// Small, but with every control, several ranks, and batches that change constantly.
-SimOptions small_engine() {
-    SimOptions options;
-    options.vocab = 3001;
-    options.tp = 3;
-    options.pp = 2;
-    options.batch = 16;
-    options.steps = 100;
-    options.prompt_max = 500;
-    options.output_max = 48;
-    options.timeout_s = 120;
-    options.json = true;
-    return options;
-}
-
-Report run(const SimOptions& options) {
-    Orchestrator orchestrator(options);
-    Report report = orchestrator.run();
-    INFO(report.fault);
-    INFO(report.first_mismatch);
-    CHECK(report.passed());
-    CHECK(report.verified > 0);
-    CHECK(report.left_in_shm == 0);
-    return report;
-}
-
-}  // namespace
-
 TEST_CASE("tokens do not depend on samplers, threads, tiles and microbatches") {
     SimOptions options = small_engine();
     const std::string streams = run(options).streams_digest;

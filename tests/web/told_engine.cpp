@@ -45,7 +45,7 @@ class ToldEngine {
             sequence.params.seed = uid;
             sequence.prompt = {1, 2, 3};
             session_.add(sequence);
-            columns_.push_back({uid, nullptr});
+            columns_.push_back({uid, nullptr, 1, 0});
         }
     }
 
