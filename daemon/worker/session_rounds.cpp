@@ -13,7 +13,7 @@ void SessionRounds::note(std::uint64_t session, std::uint64_t used_ns) {
     if (used_ns == 0) return;
     most_ns_ = std::max(most_ns_, used_ns);
     Debt& debt = debts_[session];
-    debt.owed_ns += used_ns;
+    debt.owed_ns = std::min(debt.owed_ns + used_ns, kMostOwedNs);
     debt.used_ns = used_ns;
 }
 

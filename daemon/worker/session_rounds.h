@@ -13,6 +13,9 @@ class SessionRounds {
   public:
     // About one column of all controls. A change of sessions costs a small part of it.
     static constexpr std::uint64_t kSliceNs = 20'000;
+    // As long as the dearest column takes. A sampler that had no processor meanwhile is not its session's
+    // fault.
+    static constexpr std::uint64_t kMostOwedNs = 25'000'000;
     static constexpr std::uint64_t kNever = ~std::uint64_t{0};
 
     // Whether the session sits this round out.

@@ -118,3 +118,13 @@ TEST_CASE("a dear column does not begin shortly before logits are due, and begin
         CHECK(sampler.now() - begin < 3 * kDear + kDear / 10);
     }
 }
+
+TEST_CASE("a session owes no more than the dearest column takes, however long its sampler was away") {
+    daemon::SessionRounds rounds;
+    rounds.note(1, 100'000'000);
+    rounds.end(0, 0);
+    CHECK(rounds.sits_out(1));
+    std::uint64_t now = 0;
+    while (rounds.sits_out(1)) rounds.end(now += 1'000'000, 0);
+    CHECK(now <= 2 * daemon::SessionRounds::kMostOwedNs);
+}
