@@ -178,9 +178,16 @@ const std::uint32_t* Array::mask_words(std::size_t words) const {
     return static_cast<const std::uint32_t*>(data_);
 }
 
-const std::uint32_t* Array::mask_words_of_row(std::size_t row, std::size_t words) const {
+const std::uint32_t* Array::mask_words_of_rows(std::size_t first, std::size_t count,
+                                               std::size_t words) const {
     require_mask(2, words);
-    return static_cast<const std::uint32_t*>(data_) + static_cast<std::int64_t>(row) * stride(0);
+    const bool adjacent = count == 1 || stride(0) == static_cast<std::int64_t>(words);
+    if (first + count > length(0) || !adjacent) {
+        throw bad_argument("the shape of " + name_ + " is " + shape_text() + "; allowed: for rows " +
+                           std::to_string(first) + " to " + std::to_string(first + count - 1) +
+                           " of a window's masks, which follow each other");
+    }
+    return static_cast<const std::uint32_t*>(data_) + static_cast<std::int64_t>(first) * stride(0);
 }
 
 }  // namespace croupier::python

@@ -57,9 +57,9 @@ class Array {
     void require_host() const;
     // Along its last dimension.
     void require_contiguous() const;
-    // Of a grammar mask of so many words of 32 ids, or of a row of several.
+    // Of a grammar mask of so many words of 32 ids, or of so many of several, one after another.
     const std::uint32_t* mask_words(std::size_t words) const;
-    const std::uint32_t* mask_words_of_row(std::size_t row, std::size_t words) const;
+    const std::uint32_t* mask_words_of_rows(std::size_t first, std::size_t count, std::size_t words) const;
 
   private:
     void read_buffer(nb::handle source, Use use);

@@ -22,18 +22,18 @@ class Turns {
     enum class Patience { waits, looks };
 
     // Of a thread that only looks, whether it has one: not where another has, or asked before.
-    class Turn {
+    class DueColumn {
       public:
-        Turn(Turns& turns, Patience patience) : turns_(&turns) {
+        DueColumn(Turns& turns, Patience patience) : turns_(&turns) {
             std::unique_lock lock(turns.mutex_);
             if (patience == Patience::looks && turns.serving_ != turns.next_) return;
             const std::uint64_t mine = turns.next_++;
             turns.changed_.wait(lock, [&] { return turns.serving_ == mine; });
             taken_ = true;
         }
-        Turn(const Turn&) = delete;
-        Turn& operator=(const Turn&) = delete;
-        ~Turn() {
+        DueColumn(const DueColumn&) = delete;
+        DueColumn& operator=(const DueColumn&) = delete;
+        ~DueColumn() {
             if (!taken_) return;
             const std::lock_guard lock(turns_->mutex_);
             ++turns_->serving_;
@@ -65,7 +65,7 @@ class Held {
     auto use(Body&& body) {
         check_home();
         const nb::gil_scoped_release released;
-        const Turns::Turn turn(turns_, Turns::Patience::waits);
+        const Turns::DueColumn turn(turns_, Turns::Patience::waits);
         return body(open_handle());
     }
 
@@ -75,7 +75,7 @@ class Held {
     template <typename Body>
     auto use_briefly(Body&& body) {
         check_home();
-        if (const Turns::Turn turn(turns_, Turns::Patience::looks); turn.is_taken())
+        if (const Turns::DueColumn turn(turns_, Turns::Patience::looks); turn.is_taken())
             return body(open_handle());
         return use(body);
     }
@@ -85,7 +85,7 @@ class Held {
     void take_apart(Body&& body) {
         check_home();
         const nb::gil_scoped_release released;
-        const Turns::Turn turn(turns_, Turns::Patience::waits);
+        const Turns::DueColumn turn(turns_, Turns::Patience::waits);
         if (Handle* handle = std::exchange(handle_, nullptr); handle != nullptr) body(handle);
     }
 

@@ -37,7 +37,7 @@ croupier_session* open_session(const OpenOptions& options) {
 // Its masks are Python's own arrays, which it keeps.
 class Columns {
   public:
-    Columns(nb::handle uids, nb::handle masks, nb::handle mask_rows, std::uint32_t vocab) {
+    Columns(nb::handle uids, nb::handle masks, nb::handle mask_rows, nb::handle rows, std::uint32_t vocab) {
         if (Array::is_one(uids)) {
             for (const nb::handle uid : nb::borrow(uids).attr("tolist")()) add(uid);
         } else if (nb::hasattr(uids, "__iter__")) {
@@ -45,6 +45,7 @@ class Columns {
         } else {
             throw bad_argument("uids is " + shown(uids) + "; allowed: a sequence of uids, one a column");
         }
+        if (!rows.is_none()) set_rows(rows);
         const std::size_t words = (std::size_t{vocab} + 31) / 32;
         if (!mask_rows.is_none()) {
             set_mask_rows(masks, mask_rows, words);
@@ -56,7 +57,23 @@ class Columns {
     const std::vector<croupier_column>& plain() const { return columns_; }
 
   private:
-    void add(nb::handle uid) { columns_.push_back({uid_of(uid), nullptr}); }
+    void add(nb::handle uid) { columns_.push_back({uid_of(uid), nullptr, 1, 0}); }
+
+    void set_rows(nb::handle rows) {
+        if (!nb::isinstance<nb::sequence>(rows) || nb::len(rows) != columns_.size()) {
+            throw bad_argument("rows is " + shown(rows) + "; allowed: None, or a list of " +
+                               std::to_string(columns_.size()) + " numbers, one a column");
+        }
+        for (std::size_t column = 0; column < columns_.size(); ++column) {
+            const auto count = number_of<std::uint32_t>(nb::object(rows[column]));
+            if (!count || *count < 1 || *count > CROUPIER_MAX_WINDOW_ROWS) {
+                throw bad_argument("rows[" + std::to_string(column) + "] is " +
+                                   shown(nb::object(rows[column])) + "; allowed: 1 to " +
+                                   std::to_string(CROUPIER_MAX_WINDOW_ROWS));
+            }
+            columns_[column].rows = *count;
+        }
+    }
 
     void set_masks(nb::handle masks, std::size_t words) {
         if (!nb::isinstance<nb::sequence>(masks) || nb::len(masks) != columns_.size()) {
@@ -67,7 +84,9 @@ class Columns {
             const nb::object mask = masks[column];
             if (mask.is_none()) continue;
             const Array& array = arrays_.emplace_back(mask, "masks[" + std::to_string(column) + "]");
-            columns_[column].mask = array.mask_words(words);
+            const std::uint32_t rows = columns_[column].rows;
+            columns_[column].mask =
+                rows == 1 ? array.mask_words(words) : array.mask_words_of_rows(0, rows, words);
         }
     }
 
@@ -87,7 +106,7 @@ class Columns {
                                    "; allowed: None, or a row of masks, whose shape is " +
                                    array.shape_text());
             }
-            columns_[column].mask = array.mask_words_of_row(*row, words);
+            columns_[column].mask = array.mask_words_of_rows(*row, columns_[column].rows, words);
         }
     }
 
@@ -153,8 +172,8 @@ class Session {
         });
     }
 
-    std::uint64_t submit(nb::handle uids, nb::handle masks, nb::handle mask_rows) {
-        const Columns columns(uids, masks, mask_rows, vocab_);
+    std::uint64_t submit(nb::handle uids, nb::handle masks, nb::handle mask_rows, nb::handle rows) {
+        const Columns columns(uids, masks, mask_rows, rows, vocab_);
         return held_.use_briefly([&](croupier_session* session) {
             std::uint64_t step = 0;
             checked([&](croupier_error* error) {
@@ -289,13 +308,16 @@ void bind_session(nb::module_& module) {
             "Admits a sequence. `output` was decided earlier, elsewhere: a sequence that comes back.")
         .def(
             "submit", &Session::submit, nb::arg("uids").none(), nb::arg("masks").none() = nb::none(),
-            nb::arg("mask_rows").none() = nb::none(),
+            nb::arg("mask_rows").none() = nb::none(), nb::arg("rows").none() = nb::none(),
             nb::sig("def submit(self, uids: Ids, masks: collections.abc.Sequence[object | None] | object | "
-                    "None = None, mask_rows: collections.abc.Sequence[int | None] | None = None) -> int"),
+                    "None = None, mask_rows: collections.abc.Sequence[int | None] | None = None, rows: "
+                    "collections.abc.Sequence[int] | None = None) -> int"),
             "Publishes a step with one column a sequence, and returns its number. masks: one entry a column, "
             "None or a uint32 or int32 array of (vocab + 31) // 32 words whose set bits are allowed ids. "
             "With "
-            "mask_rows, masks is one array of such rows, and mask_rows has the row of each column, or None.")
+            "mask_rows, masks is one array of such rows, and mask_rows has the row of each column, or None. "
+            "rows: how many rows each column's window has; its masks are as many rows, the first of which "
+            "mask_rows names.")
         .def("wait", &Session::wait, nb::arg("timeout").none() = nb::none(),
              nb::sig("def wait(self, timeout: float | None = None) -> Step | None"),
              "The oldest step in flight once it is decided, or None where it is not within `timeout` "

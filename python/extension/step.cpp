@@ -71,6 +71,8 @@ void bind_decision_errors(nb::module_& module) {
     name("GIVEN_UP", CROUPIER_DECISION_GIVEN_UP);
     name("VOID", CROUPIER_DECISION_VOID);
     name("NO_MEMORY", CROUPIER_DECISION_NO_MEMORY);
+    name("REJECTED", CROUPIER_DECISION_REJECTED);
+    name("BAD_INPUT", CROUPIER_DECISION_BAD_INPUT);
 }
 
 void bind_decision(nb::module_& module) {

@@ -87,6 +87,42 @@ const char* elements_of(std::uint32_t dtype) {
     return dtype == CROUPIER_FP16 ? "float16" : "float32";
 }
 
+// An int32 for each column, or None.
+struct ColumnNumbers {
+    ColumnNumbers(nb::handle given, const char* name) {
+        if (given.is_none()) return;
+        array.emplace(given, name);
+        array->require_dimensions(1, "a number for each column");
+        array->require_contiguous();
+        if (array->type() != kInt32) {
+            throw bad_argument("the elements of " + array->name() + " are " + name_of(array->type()) +
+                               "; allowed: int32");
+        }
+    }
+    void require_length(std::size_t columns) const {
+        if (!array || array->length(0) >= columns) return;
+        throw bad_argument("the shape of " + array->name() + " is " + array->shape_text() +
+                           "; allowed: at least the step's " + std::to_string(columns) + " columns");
+    }
+    // On the host, where they can be read: each is a row of so many, or -1.
+    void require_rows(std::size_t rows) const {
+        if (!array || array->device() != kHost) return;
+        for (std::size_t column = 0; column < array->length(0); ++column) {
+            const std::int32_t row = numbers()[column];
+            if (row < -1 || row >= static_cast<std::int64_t>(rows)) {
+                throw bad_argument(array->name() + "[" + std::to_string(column) + "] is " +
+                                   std::to_string(row) + "; allowed: -1 to " + std::to_string(rows) +
+                                   " - 1, a row of logits");
+            }
+        }
+    }
+    const std::int32_t* numbers() const {
+        return array ? static_cast<const std::int32_t*>(array->data()) : nullptr;
+    }
+
+    std::optional<Array> array;
+};
+
 class Writer {
   public:
     Writer(nb::handle segment_path, nb::handle rank, nb::handle device, nb::handle path,
@@ -135,21 +171,38 @@ class Writer {
         });
     }
 
-    void enqueue(nb::handle logits, nb::handle stream_given) {
+    void enqueue(nb::handle logits, nb::handle stream_given, nb::handle row_of, nb::handle inputs,
+                 nb::handle parents) {
         void* stream = stream_of(stream_given);
         const Array rows(logits, "logits");
         require_rows(rows);
+        const ColumnNumbers rows_of(row_of, "row_of");
+        const ColumnNumbers fed(inputs, "inputs");
+        const ColumnNumbers behind(parents, "parents");
         use_device([&](croupier_writer* writer) {
             const auto columns = begun_.of_next();
+            for (const ColumnNumbers* numbers : {&rows_of, &fed, &behind}) {
+                if (numbers->array) require_device(*numbers->array);
+                numbers->require_length(columns.value_or(info_.max_batch));
+            }
+            rows_of.require_rows(rows.length(0));
             // A captured graph is replayed past this object: only the host's steps are known to be in order.
-            if (info_.device == CROUPIER_WRITER_HOST && columns && rows.length(0) != *columns) {
+            if (info_.device == CROUPIER_WRITER_HOST && columns && !rows_of.array &&
+                rows.length(0) != *columns) {
                 throw bad_argument("the shape of logits is " + rows.shape_text() + "; allowed: the step's " +
                                    std::to_string(*columns) + " rows of " + std::to_string(info_.ids));
             }
             // The stride of a single row means nothing, and numpy gives any.
             const std::uint64_t row_stride =
                 rows.length(0) > 1 ? static_cast<std::uint64_t>(rows.stride(0)) : info_.ids;
-            enqueue_rows(writer, stream, rows.data(), row_stride);
+            croupier_rows all;
+            croupier_rows_init(&all);
+            all.logits = rows.data();
+            all.row_stride = row_stride;
+            all.row_of = rows_of.numbers();
+            all.inputs = fed.numbers();
+            all.parents = behind.numbers();
+            enqueue_rows(writer, stream, all);
         });
     }
 
@@ -159,7 +212,11 @@ class Writer {
         const auto stride = number_of<std::uint64_t>(row_stride);
         if (!stride)
             throw bad_argument("row_stride is " + shown(row_stride) + "; allowed: a number of elements");
-        use_device([&](croupier_writer* writer) { enqueue_rows(writer, stream, logits, *stride); });
+        croupier_rows rows;
+        croupier_rows_init(&rows);
+        rows.logits = logits;
+        rows.row_stride = *stride;
+        use_device([&](croupier_writer* writer) { enqueue_rows(writer, stream, rows); });
     }
 
     bool wait_tokens(nb::handle given, nb::handle seconds) {
@@ -335,9 +392,9 @@ class Writer {
         }
     }
 
-    void enqueue_rows(croupier_writer* writer, void* stream, const void* logits, std::uint64_t row_stride) {
+    void enqueue_rows(croupier_writer* writer, void* stream, const croupier_rows& rows) {
         checked([&](croupier_error* error) {
-            return croupier_writer_enqueue(writer, stream, logits, row_stride, error);
+            return croupier_writer_enqueue_rows(writer, stream, &rows, error);
         });
         begun_.enqueue();
     }
@@ -386,14 +443,20 @@ void bind_writer(nb::module_& module) {
              "and "
              "not finished.")
         .def("enqueue", &Writer::enqueue, nb::arg("logits").none(), nb::arg("stream").none() = 0,
-             nb::sig("def enqueue(self, logits: object, stream: int = 0) -> None"),
+             nb::kw_only(), nb::arg("row_of").none() = nb::none(), nb::arg("inputs").none() = nb::none(),
+             nb::arg("parents").none() = nb::none(),
+             nb::sig("def enqueue(self, logits: object, stream: int = 0, *, row_of: object | None = None, "
+                     "inputs: object | None = None, parents: object | None = None) -> None"),
              "Lays the next begun step: (columns, ids) in the session's dtype, by the buffer protocol or "
              "DLPack; "
              "bf16 also as uint16. Rows need not follow each other. On a GPU the work is enqueued on "
              "`stream`, "
              "which orders it after what made the logits; rows beyond the step's columns are not read there. "
              "On "
-             "a host there is a row for each column of the step, and no more.")
+             "a host there is a row for each column of the step, and no more. Of a step with windows, int32 "
+             "arrays on the same device with an entry a column: inputs has the token that each row was "
+             "computed from, parents the column that it follows (None: the one before), row_of the column's "
+             "row among the logits (None: its own number).")
         .def("enqueue_pointer", &Writer::enqueue_pointer, nb::arg("pointer").none(),
              nb::arg("row_stride").none(), nb::arg("stream").none() = 0,
              nb::sig("def enqueue_pointer(self, pointer: int, row_stride: int, stream: int = 0) -> None"),

@@ -120,7 +120,7 @@ class Engine:
     def submit(self, uids: list[int], masks: list | None = None) -> int:
         return self.session.submit(uids, masks)
 
-    def write(self, step: int, rows: list[np.ndarray]) -> None:
+    def write(self, step: int, rows: list[np.ndarray], **windows: np.ndarray) -> None:
         """Every rank's part of the rows."""
         whole = in_dtype(np.stack(rows), self.dtype)
         for writer in self.writers:
@@ -129,7 +129,7 @@ class Engine:
             known = whole[:, first : first + ids]
             part[:, : known.shape[1]] = known
             assert writer.begin(step)
-            writer.enqueue(part)
+            writer.enqueue(part, **windows)
 
     def in_process(self, uid: int, logits: np.ndarray, mask: np.ndarray | None = None) -> croupier.Answer:
         asked = {**self.asked[uid], "output": self.outputs[uid]}
