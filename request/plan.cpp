@@ -34,10 +34,7 @@ class Planner {
         plan_.changes_logits = setting_.rules.changes || takes_adjustment(params_);
         plan_.sums_processed = wants_processed(params_) && is_told_by_weight();
         plan_.answers_left = wants_shares() || (wants_processed(params_) && !plan_.sums_processed);
-        if (is_counted()) {
-            plan_.cut.top_k = 0;
-            plan_.cut.behind_sigma = plan_.cut.tempered = false;
-        }
+        if (is_counted()) leave_top_k_uncut();
         plan_.path = first_path();
         plan_.draws_plainly = draws_plainly();
         return plan_;
@@ -66,6 +63,12 @@ class Planner {
     }
 
     bool is_counted() const { return plan_.cut.top_k > kMostListed && !setting_.rules.lists; }
+
+    // A min-p beside it still cuts, behind what it stands behind.
+    void leave_top_k_uncut() {
+        plan_.cut.top_k = 0;
+        if (plan_.cut.none()) plan_.cut.behind_sigma = plan_.cut.tempered = false;
+    }
 
     // By a race for which the one filter that is on can be asked of the winner.
     bool asks_winner(Step filter) const {
