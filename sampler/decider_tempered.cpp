@@ -55,9 +55,12 @@ std::optional<std::uint32_t> Decider::kept_at_all(const TemperatureInterval& tem
         return keep_from({least.low, std::min(least.high, best->value)}, candidates);
     }
     // These keep the best tokens, and more of them the higher the temperature is: what they keep at both ends
-    // they keep at all between. Adjustments behind them would be made twice.
+    // they keep at all between. That does not hold for a top-n-sigma behind a filter, because the deviation
+    // of more tokens may be larger or smaller; one before the temperature would have ended the cut.
+    // Adjustments behind the filters would be made twice.
     const auto takes = [&](Step step) { return request::takes_step(params_, step); };
-    if (!plan_.adjusts_first || takes(Step::typical_p) || takes(Step::xtc)) return std::nullopt;
+    if (!plan_.adjusts_first || takes(Step::typical_p) || takes(Step::xtc) || takes(Step::top_n_sigma))
+        return std::nullopt;
     Survivors at_low(workspace_, candidates);
     chain_.apply(at_low, pruning_.adjustments, applied_, tempered.low);
     const std::uint32_t kept = at_low.tokens();

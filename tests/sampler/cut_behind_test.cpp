@@ -10,6 +10,7 @@
 
 #include "edge_cases.h"
 #include "lean_fixture.h"
+#include "sampler/formulas.h"
 #include "sampler/reference/decide.h"
 #include "testing/agreement.h"
 #include "testing/deciding.h"
@@ -30,6 +31,13 @@ void fill_peaked(LmCase& of, std::mt19937_64& generator) {
     }
     of.prompt.clear();
     of.output.clear();
+}
+
+double temperature_of(const LmCase& of) {
+    EntropySums sums;
+    const Weigher weigher{*std::max_element(of.logits.begin(), of.logits.end()), 1.0};
+    for (const float logit : of.logits) sums.add(weigher, logit, 1);
+    return dynamic_temperature(of.params, entropy_of(sums), of.logits.size());
 }
 
 // Of the whole row, and of a part of it.
@@ -79,6 +87,50 @@ TEST_CASE("a large top-k beside a min-p leaves the dynamic temperature before it
         of.params.top_k = 2000;
         check_against_reference(of, workspace);
     }
+}
+
+TEST_CASE("a top-n-sigma behind a min-p at a dynamic temperature is that of the tokens the min-p keeps") {
+    std::mt19937_64 generator(20261203);
+    Workspace workspace(kVocab);
+    LmCase of;
+    for (int number = 0; number < 200; ++number) {
+        fill_peaked(of, generator);
+        race_all(of, 0.8, generator());
+        of.params.dynatemp_range = 0.4;
+        of.params.min_p = 0.02;
+        of.params.top_n_sigma = std::array{0.5, 1.0, 1.5}[generator() % 3];
+        of.params.order = {proto::Step::temperature, proto::Step::min_p, proto::Step::top_n_sigma};
+        check_against_reference(of, workspace);
+    }
+}
+
+// At the lowest temperature that sums in float leave possible two tokens pass the min-p, and the sigma keeps
+// the first. At the temperature itself two more pass, far below, and the sigma keeps both of the first. At
+// the highest so many pass that their deviation is small, and it keeps the first alone again.
+TEST_CASE("what a top-n-sigma behind a min-p keeps at two temperatures it may not keep between them") {
+    Workspace workspace(kVocab);
+    LmCase of;
+    of.shape.dtype = proto::Dtype::fp32;
+    of.logits.assign(kVocab, -20.0F);
+    of.logits[700] = 0.0F;
+    of.logits[1900] = -0.8F;
+    race_all(of, 1.0, 0);
+    of.params.dynatemp_range = 0.5;
+    of.params.min_p = 0.05;
+    of.params.top_n_sigma = 1.0;
+    of.params.order = {proto::Step::temperature, proto::Step::min_p, proto::Step::top_n_sigma};
+    constexpr double kOff = 3e-6;
+    for (int rounds = 0; rounds < 100; ++rounds) {
+        const double edge = std::log(of.params.min_p) * temperature_of(of);
+        std::fill_n(of.logits.begin() + 100, 2, static_cast<float>(edge * (1.0 - kOff)));
+        std::fill_n(of.logits.begin() + 200, 60, static_cast<float>(edge * (1.0 + kOff)));
+    }
+    int second = 0;
+    for (of.params.seed = 0; of.params.seed < 40; ++of.params.seed) {
+        check_against_reference(of, workspace);
+        second += decide_once(RowFixture(of.logits, of.shape, 1).view(), of.request, workspace).token == 1900;
+    }
+    CHECK(second > 4);
 }
 
 }  // namespace croupier::sampler::test
