@@ -34,7 +34,7 @@ AdaptiveClasses::Span AdaptiveClasses::span_of(std::size_t place) const {
     const bool around = low <= logit_.aim && logit_.aim <= high;
     const double least = std::min(at_low, at_high);
     const double most = around ? kAdaptivePeak : std::max(at_low, at_high);
-    return {least - rounding_of(least), most + rounding_of(most)};
+    return {least - rounding_of(least), most + rounding_of(most), around};
 }
 
 // Puts the tokens of these classes, with their replaced logits, into the workspace's first candidates.
@@ -97,7 +97,8 @@ std::uint32_t AdaptiveClasses::count_in(std::size_t begin, std::size_t end, doub
 }
 
 // Outwards from the aim logits fall, but for their rounding: those that are surely above stand first, and
-// behind them those that may be.
+// behind them those that may be. The class around the aim is none of these: on its other side it may reach
+// farther down than the next one does.
 std::uint32_t AdaptiveClasses::count_above(double logit, bool or_equal) {
     std::uint32_t count = 0;
     const auto count_side = [&](std::size_t length, auto place_of) {
@@ -114,7 +115,13 @@ std::uint32_t AdaptiveClasses::count_above(double logit, bool or_equal) {
         const auto [begin, last] = std::minmax({place_of(surely), place_of(most - 1)});
         count += count_in(begin, last + 1, logit, or_equal);
     };
-    count_side(centre_, [&](std::size_t i) { return centre_ - 1 - i; });
+    std::size_t upper = centre_;
+    if (upper > 0 && span_of(upper - 1).around) {
+        --upper;
+        const bool above = span_of(upper).low > logit;
+        count += above ? classes()[upper].size : count_in(upper, centre_, logit, or_equal);
+    }
+    count_side(upper, [&](std::size_t i) { return upper - 1 - i; });
     count_side(classes().size() - centre_, [&](std::size_t i) { return centre_ + i; });
     return count;
 }

@@ -32,6 +32,7 @@ class AdaptiveClasses {
     struct Span {
         double low;
         double high;
+        bool around = false;  // the aim: it reaches to both sides of it
     };
     Span span_of(std::size_t place) const;
     std::uint32_t count_in(std::size_t begin, std::size_t end, double logit, bool or_equal);

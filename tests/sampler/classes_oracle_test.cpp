@@ -30,7 +30,7 @@ bool one_in(std::uint64_t odds, Generator& generator) {
     return generator() % odds == 0;
 }
 
-// A model's row, or one whose values are close together, tied, tiny or far apart.
+// A model's row, or one whose values are close together, tied, tiny, far apart or all below zero.
 void fill_row(LmCase& of, std::uint32_t vocab, Generator& generator) {
     const auto dtype = one_of({proto::Dtype::bf16, proto::Dtype::fp16, proto::Dtype::fp32}, generator);
     fill_lm_row(of, vocab, dtype, generator);
@@ -41,6 +41,7 @@ void fill_row(LmCase& of, std::uint32_t vocab, Generator& generator) {
         if (kind == 1) logit = logit * 1e-3F + 5.0F;
         if (kind == 2) logit *= 1e-6F;
         if (kind == 3) logit *= 12.0F;
+        if (kind == 4) logit -= 30.0F;
         logit = quantised(logit, dtype);
     }
     const auto ranks = 1 + static_cast<std::uint32_t>(generator() % 3);
@@ -195,6 +196,44 @@ TEST_CASE("rng shvs proposes where penalties stand behind a dynamic temperature"
     of.params.order = {Step::temperature, Step::penalties};
     for (of.params.seed = 0; of.params.seed < 100; ++of.params.seed)
         check_against_reference(of, workspace, of.params.seed);
+}
+
+// A mixed class is half as wide where a float's exponent ends. So the class around the aim may reach farther
+// from it than the next one, in which a token is drawn.
+TEST_CASE("adaptive-p ranks tokens by their distance from its aim where classes change their width") {
+    constexpr std::uint32_t kVocab = 256;
+    Workspace workspace(kVocab);
+    LmCase of;
+    of.shape.dtype = proto::Dtype::fp32;
+    bind_request(of);
+    of.request.max_length = 100;
+    of.params.logprob_mode = proto::LogprobMode::processed;
+    of.params.logprobs = 1;
+    SECTION("two tokens above all others") {
+        for (std::uint32_t token = 0; token < kVocab; ++token)
+            of.logits.push_back(-21.2F - 0.001F * static_cast<float>(token % 7));
+        of.logits[40] = -15.95F;
+        of.logits[90] = -16.12F;
+        of.params.adaptive_target = 0.295;
+        for (of.params.seed = 0; of.params.seed < 60; ++of.params.seed)
+            check_against_reference(of, workspace, of.params.seed);
+    }
+    SECTION("some tokens around where an exponent ends, and an aim there") {
+        Generator generator = seeded(20261130);
+        const auto share = [&] { return static_cast<float>(generator() % 4096) / 4096.0F; };
+        for (std::uint64_t number = 0; number < 3000; ++number) {
+            const float end = one_of({-4.0F, -8.0F, -16.0F, -32.0F, 8.0F, 16.0F}, generator);
+            const auto near_end = [&] { return end * (1.0F + 0.03F * (share() - 0.5F)); };
+            of.logits.assign(kVocab, end - 7.0F);
+            const std::uint64_t heads = 2 + generator() % 5;
+            for (std::uint64_t i = 0; i < heads; ++i) of.logits[generator() % kVocab] = near_end();
+            double total = 0.0;
+            for (const float logit : of.logits) total += std::exp(static_cast<double>(logit));
+            of.params.adaptive_target = std::exp(static_cast<double>(near_end())) / total;
+            of.params.seed = number;
+            check_against_reference(of, workspace, number);
+        }
+    }
 }
 
 }  // namespace croupier::sampler::test
