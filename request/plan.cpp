@@ -1,5 +1,6 @@
 #include "request/plan.h"
 
+#include <algorithm>
 #include <array>
 
 namespace croupier::request {
@@ -27,7 +28,7 @@ class Planner {
         plan_.key = {params_.seed, setting_.position, params_.child};
         plan_.temperature = race_temperature(params_);
         plan_.perturbs_logits = perturbs_logits(params_);
-        plan_.cut = first_cut(params_, {!asks_sigma(), races_alone()});
+        plan_.cut = first_cut(params_, {!asks_sigma(), bears_interval()});
         plan_.adjusts_first = changes_first(params_, plan_.cut);
         plan_.adjusts_last =
             !plan_.adjusts_first && !replaces_draw(params_) && changes_last(params_, plan_.cut);
@@ -49,6 +50,20 @@ class Planner {
         return !replaces_draw(params_) && !wants_shares() && !wants_processed(params_);
     }
     bool races_alone() const { return draws_alone() && params_.rng == proto::Rng::race; }
+    // Whether it is enough to know what a dynamic temperature lies between: nothing that is answered depends
+    // on its last bit, and what the filters behind it keep at both ends they keep between, because they keep
+    // more of the best tokens the higher it is. Typical-p and XTC drop the best ones. A top-n-sigma follows a
+    // deviation, which may be larger or smaller of more tokens. Penalties give a token another value.
+    bool bears_interval() const {
+        const proto::StepOrder& order = order_of(params_);
+        const auto depends = [&](Step step) {
+            if (!takes_step(params_, step)) return false;
+            if (step == Step::xtc) return xtc_acts(params_, setting_.position);
+            return step == Step::typical_p || step == Step::top_n_sigma || changes_logits(step);
+        };
+        const auto temperature = std::find(order.begin(), order.end(), Step::temperature);
+        return races_alone() && std::none_of(temperature, order.end(), depends);
+    }
     // Whether a winner among all tokens is asked about the one filter, a top-n sigma.
     bool asks_sigma() const {
         return draws_alone() && !is_tempered_dynamically(params_) &&

@@ -129,7 +129,7 @@ constexpr FirstCut cut_of(const SamplingParams& params, const CutBehind& behind)
 // What else a request's first cut may be.
 struct CutBy {
     bool sigma = false;  // what few deviations leave, listed for what comes behind it
-    // Behind a dynamic temperature: nothing is answered that depends on its last bit.
+    // Behind a dynamic temperature: it is enough to know what that one lies between.
     bool dynamic_temperature = false;
 };
 constexpr FirstCut first_cut(const SamplingParams& params, const CutBy& by) {

@@ -44,7 +44,7 @@ DecisionError Decider::race_by_entropy() {
 // How many of the candidates the filters keep, which are then the first ones.
 std::optional<std::uint32_t> Decider::kept_at_all(const TemperatureInterval& tempered,
                                                   std::uint32_t candidates) {
-    const Step only = plan_.adjusts_first ? request::only_filter(params_) : Step::end;
+    const Step only = request::only_filter(params_);
     if (only == Step::top_k) return candidates;
     if (only == Step::min_p) {
         const auto all = workspace_.candidates.first(candidates);
@@ -54,13 +54,8 @@ std::optional<std::uint32_t> Decider::kept_at_all(const TemperatureInterval& tem
             min_p_range(params_.min_p, 1.0 / tempered.high, 1.0 / tempered.low, best->value);
         return keep_from({least.low, std::min(least.high, best->value)}, candidates);
     }
-    // These keep the best tokens, and more of them the higher the temperature is: what they keep at both ends
-    // they keep at all between. That does not hold for a top-n-sigma behind a filter, because the deviation
-    // of more tokens may be larger or smaller; one before the temperature would have ended the cut.
-    // Adjustments behind the filters would be made twice.
-    const auto takes = [&](Step step) { return request::takes_step(params_, step); };
-    if (!plan_.adjusts_first || takes(Step::typical_p) || takes(Step::xtc) || takes(Step::top_n_sigma))
-        return std::nullopt;
+    // The plan has made sure that the others keep the best tokens, and more of them the higher the
+    // temperature is: what they keep at both ends they keep at all between.
     Survivors at_low(workspace_, candidates);
     chain_.apply(at_low, pruning_.adjustments, applied_, tempered.low);
     const std::uint32_t kept = at_low.tokens();

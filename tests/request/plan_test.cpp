@@ -161,6 +161,36 @@ TEST_CASE("a writer and a sampler make the same plan of a request") {
     }
 }
 
+TEST_CASE("a dynamic temperature is cut behind only where all filters keep the best tokens") {
+    using proto::Step;
+    const auto path_of = [](auto set) {
+        proto::SamplingParams params;
+        params.flags = proto::kNoLogprob;
+        params.dynatemp_range = 0.5;
+        params.min_p = 0.05;
+        set(params);
+        const request::Plan plan = request::plan_of(params, {{}, false, 100, kVocab, proto::Dtype::bf16});
+        CHECK(plan.cut.tempered == (plan.path == request::DecisionPath::head));
+        return plan.path;
+    };
+    constexpr auto kHead = request::DecisionPath::head;
+    constexpr auto kClasses = request::DecisionPath::classes;
+    CHECK(path_of([](auto&) {}) == kHead);
+    CHECK(path_of([](auto& params) { params.top_k = 40, params.top_p = 0.9; }) == kHead);
+    CHECK(path_of([](auto& params) { params.top_k = 2000; }) == kHead);
+    CHECK(path_of([](auto& params) { params.repetition_penalty = 1.1; }) == kHead);
+    CHECK(path_of([](auto& params) { params.typical_p = 0.9; }) == kClasses);
+    CHECK(path_of([](auto& params) { params.xtc_probability = 1.0; }) == kClasses);
+    CHECK(path_of([](auto& params) {
+              params.order = {Step::temperature, Step::min_p, Step::top_n_sigma};
+              params.top_n_sigma = 1.0;
+          }) == kClasses);
+    CHECK(path_of([](auto& params) {
+              params.order = {Step::temperature, Step::min_p, Step::penalties};
+              params.repetition_penalty = 1.1;
+          }) == kClasses);
+}
+
 TEST_CASE("what is sent by a plan is enough where it is said to be, and gives the whole row's token anyway") {
     std::mt19937_64 generator(20261127);
     RandomCase random_case;

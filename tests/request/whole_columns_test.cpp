@@ -53,6 +53,11 @@ TEST_CASE("what a first filter lets through needs no whole row, whatever comes b
           Answers{false, false, false, true});
     // The entropy comes before these filters: the row's spread tells it.
     CHECK(with_each([](auto& params) { params.dynatemp_range = 0.5; }) == Answers{false, false, false, true});
+    // But not to the last bit, on which what these keep may depend.
+    CHECK(with_each([](auto& params) { params.dynatemp_range = 0.5, params.xtc_probability = 1.0; }) ==
+          Answers{true, true, true, true});
+    CHECK(with_each([](auto& params) { params.dynatemp_range = 0.5, params.typical_p = 0.9; }) ==
+          Answers{true, true, true, true});
     // What is far below the best is most of a flat row.
     CHECK(whole([](auto& params) { params.adaptive_target = 0.3, params.min_p = 1e-6; }));
     CHECK(whole([](auto& params) { params.mirostat = 2, params.min_p = 1e-6; }));
@@ -65,6 +70,22 @@ TEST_CASE("what a first filter lets through needs no whole row, whatever comes b
         [](auto& params) { params.xtc_probability = 0.5, params.top_p = 0.9, params.temperature = 0.6; }));
     CHECK(whole([](auto& params) { params.support = 5, params.top_p = 0.99999, params.temperature = 0.6; }));
     CHECK_FALSE(whole([](auto& params) { params.support = 10, params.temperature = 0.0; }));
+}
+
+TEST_CASE("behind a dynamic temperature an XTC needs the whole row where it acts") {
+    proto::SamplingParams params;
+    params.flags = proto::kNoLogprob;
+    params.dynatemp_range = 0.5;
+    params.min_p = 0.05;
+    params.xtc_probability = 0.5;
+    int acting = 0;
+    for (std::uint32_t position = 0; position < 100; ++position) {
+        const bool acts = request::xtc_acts(params, position);
+        CHECK(is_whole(want_at(params, position)) == acts);
+        acting += acts ? 1 : 0;
+    }
+    CHECK(acting > 20);
+    CHECK(acting < 80);
 }
 
 TEST_CASE("a request's own order says what its first filter is") {

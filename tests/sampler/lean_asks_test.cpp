@@ -393,10 +393,6 @@ TEST_CASE("filters behind a top-n sigma or a dynamic temperature are decided by 
              +[](SamplingParams& params) {
                  params.dynatemp_range = 0.3, params.min_p = 0.1, params.top_k = 30, params.top_p = 0.9;
              },
-             +[](SamplingParams& params) {
-                 params.dynatemp_range = 0.3, params.top_k = 30, params.typical_p = 0.9;
-                 params.xtc_probability = 1.0, params.xtc_threshold = 0.05;
-             },
              +[](SamplingParams& params) { params.top_n_sigma = 0.8, params.typical_p = 0.5; },
              +[](SamplingParams& params) { params.top_n_sigma = 0.8, params.dynatemp_range = 0.3; },
              +[](SamplingParams& params) { params.top_n_sigma = 0.8, params.adaptive_target = 0.2; },
