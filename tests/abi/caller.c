@@ -84,7 +84,7 @@ int main(int argc, char** argv) {
     for (int position = 0; position < STEPS; ++position) {
         static float logits[VOCAB];
         uint64_t step = 0;
-        croupier_column column = {1, NULL};
+        croupier_column column = {1, NULL, 1, 0};
         croupier_step decided;
         croupier_decision decision;
         croupier_row row;
