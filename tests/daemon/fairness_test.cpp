@@ -85,7 +85,7 @@ TEST_CASE("a session of one column is decided before a large one, whose steps ca
         small.publish(own);
         small.collect();
         // Without turns it is all of them, always: the sampler is at the large one and leaves it last.
-        overtaken += large.decided() < before + kColumns * kSlots;
+        overtaken += large.decided() < before + std::uint64_t{kColumns} * kSlots;
         for (std::uint32_t slot = 0; slot < kSlots; ++slot) large.collect();
     }
     CHECK(overtaken > 0);

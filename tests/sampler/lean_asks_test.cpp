@@ -278,7 +278,8 @@ TEST_CASE("what each block weighs answers what its largest entry leaves open") {
     for (float& logit : lm_case.logits) {
         int sum = 0;
         for (int i = 0; i < 8; ++i) sum += static_cast<int>(generator() % 256) - 128;
-        logit = static_cast<float>(sum / 8) / 16.0F;
+        const auto sixteenths = sum / 8;
+        logit = static_cast<float>(sixteenths) / 16.0F;
     }
     lm_case.params.top_p = 0.95;
     lm_case.params.temperature = 0.5;
