@@ -37,7 +37,7 @@ class HostStepWriter final : public StepWriter {
         const std::size_t element = proto::element_bytes(rank_writer().geometry().dtype);
         for (std::uint32_t column = 0; column < step->columns; ++column) {
             const std::int64_t row = rows.row_of == nullptr ? std::int64_t{column} : rows.row_of[column];
-            // Of a column that has no row nobody reads it.
+            // Samplers do not read the row of a column that has none.
             const auto offset = static_cast<std::size_t>(std::max<std::int64_t>(row, 0)) * rows.row_stride;
             rows_[column] = static_cast<const std::byte*>(rows.logits) + offset * element;
             if (!step->windows) continue;

@@ -125,7 +125,7 @@ croupier_column Scheduler::column_of(std::uint32_t index) {
     const Request& request = world_.plan[index];
     const std::uint32_t position = progress_[index].next;
     const std::uint64_t chance = key_of(world_.options.seed, kRowsKey, next_step_, index);
-    // A grammar needs to know where it stands, which behind a window in flight nobody does.
+    // A mask depends on the position, which is not known behind a window in flight.
     const bool alone = request.masked && world_.options.ahead > 1;
     const auto drafts = alone ? 0 : static_cast<std::uint32_t>(chance % (world_.options.draft + 1));
     if (!request.masked) return {request.uid(), nullptr, 1 + drafts, 0};
@@ -178,7 +178,7 @@ void Scheduler::deliver_step(const client::Step& step, const StepInFlight& sent)
     }
 }
 
-// How many tokens a window brings nobody knows before.
+// How many tokens a window brings is known once it is decided.
 void Scheduler::note_progress(const StepInFlight& sent) {
     if (world_.options.draft == 0 || world_.options.ahead > 1) return;
     for (const std::uint32_t request : sent.requests) {
