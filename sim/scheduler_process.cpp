@@ -188,9 +188,16 @@ void Scheduler::note_progress(const StepInFlight& sent) {
     }
 }
 
+std::uint32_t Scheduler::request_of(const croupier_decision& decision) const {
+    if (decision.uid == 0 || decision.uid > world_.plan.size()) {
+        throw std::runtime_error("a decision has an unknown sequence " + std::to_string(decision.uid));
+    }
+    return static_cast<std::uint32_t>(decision.uid - 1);
+}
+
 void Scheduler::check_void(const croupier_decision& decision, std::uint64_t step) const {
-    const auto request = static_cast<std::uint32_t>(decision.uid - 1);
-    if (ledger_.ended(request) || step < progress_.at(request).void_below) return;
+    const std::uint32_t request = request_of(decision);
+    if (ledger_.ended(request) || step < progress_[request].void_below) return;
     throw std::runtime_error("step " + std::to_string(step) +
                              " has a void column of a running sequence: " + decision_text(decision));
 }
@@ -215,10 +222,7 @@ void Scheduler::truncate_some(const StepInFlight& sent) {
 
 void Scheduler::deliver(const croupier_decision& decision) {
     if (decision.error == CROUPIER_DECISION_REJECTED) return;
-    if (decision.uid == 0 || decision.uid > world_.plan.size()) {
-        throw std::runtime_error("a decision has an unknown sequence " + std::to_string(decision.uid));
-    }
-    const auto request = static_cast<std::uint32_t>(decision.uid - 1);
+    const std::uint32_t request = request_of(decision);
     LedgerEntry entry{decision.token, decision.logprob, decision.flags, decision.error, 0, 0};
     entry.last = decision.error != 0 || (decision.flags & CROUPIER_STOPPED) != 0 ? 1 : 0;
     LedgerHead& head = ledger_.head();

@@ -43,7 +43,9 @@ class Scheduler {
     void recover();
     void take_over_steps_in_flight();
     void take_over_sequences(std::vector<bool>& live);
-    void deliver_from_log(const Request& request);
+    void take_over_decision(const croupier_decision& decision);
+    // Delivers what the log has before position `end` and the ledger lacks.
+    void deliver_from_log(const Request& request, std::uint32_t end);
     void admit(const Request& request);
     void fill(Microbatch& batch);
     bool submit(Microbatch& batch);
@@ -56,6 +58,8 @@ class Scheduler {
     // Throws unless the column was void.
     void check_void(const croupier_decision& decision, std::uint64_t step) const;
     void deliver(const croupier_decision& decision);
+    // Throws if the decision belongs to no request.
+    std::uint32_t request_of(const croupier_decision& decision) const;
     void truncate_some(const StepInFlight& sent);
     void retire_ended(Microbatch& batch);
     void note_latency(const StepInFlight& sent, const client::Step& step);

@@ -1,4 +1,5 @@
 // What a scheduler does before its first step: finds out how far its predecessor got.
+#include <algorithm>
 #include <stdexcept>
 #include <string>
 
@@ -9,7 +10,7 @@ namespace croupier::sim {
 
 // The ledger and the segment show the state, at whatever instruction the predecessor died:
 //   step submitted, not taken      wait() delivers it
-//   step taken, not in the ledger  the sequences' logs have its tokens
+//   step taken, not in the ledger  the sequences' logs have its tokens, before those of steps in flight
 //   ended in the ledger, live      finish() is called now
 //   not ended and not live         it is added with its output in the ledger
 void Scheduler::recover() {
@@ -29,12 +30,18 @@ void Scheduler::take_over_steps_in_flight() {
     while (session_.in_flight() > 0) {
         const auto step = wait_step(session_, 1000);
         if (!step) continue;
-        // Void columns of running sequences will be decided again.
-        for (const croupier_decision& decision : step->decisions)
-            if (decision.error != CROUPIER_DECISION_VOID) deliver(decision);
+        for (const croupier_decision& decision : step->decisions) take_over_decision(decision);
         ledger_.head().steps.fetch_add(1, std::memory_order_relaxed);
         ledger_.ring();
     }
+}
+
+void Scheduler::take_over_decision(const croupier_decision& decision) {
+    // Void columns of running sequences will be decided again.
+    if (decision.error == CROUPIER_DECISION_VOID || decision.error == CROUPIER_DECISION_REJECTED) return;
+    // A finished sequence has void columns alone, so this one has its log.
+    deliver_from_log(world_.plan[request_of(decision)], decision.position);
+    deliver(decision);
 }
 
 void Scheduler::take_over_sequences(std::vector<bool>& live) {
@@ -45,7 +52,7 @@ void Scheduler::take_over_sequences(std::vector<bool>& live) {
         }
         const auto request = static_cast<std::uint32_t>(uid - 1);
         live[request] = true;
-        deliver_from_log(world_.plan[request]);
+        deliver_from_log(world_.plan[request], world_.plan[request].params.max_tokens);
         if (ledger_.ended(request)) {
             session_.finish(uid);
         } else {
@@ -56,11 +63,12 @@ void Scheduler::take_over_sequences(std::vector<bool>& live) {
     }
 }
 
-// A sequence is submitted again only when its last token is in the ledger, so further tokens in its log
-// belong to a step that was taken and is no longer in flight.
-void Scheduler::deliver_from_log(const Request& request) {
+// Tokens before `end` that the ledger lacks belong to a step that was taken and is no longer in flight.
+void Scheduler::deliver_from_log(const Request& request, std::uint32_t end) {
+    std::uint32_t position = ledger_.count(request.index);
+    if (position >= end) return;
     const std::vector<std::int32_t> output = session_.output(request.uid());
-    for (std::uint32_t position = ledger_.count(request.index); position < output.size(); ++position) {
+    for (; position < std::min<std::size_t>(end, output.size()); ++position) {
         LedgerEntry entry;
         entry.token = output[position];
         entry.last = request.ends_with(position, output[position]) ? 1 : 0;

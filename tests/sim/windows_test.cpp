@@ -50,4 +50,16 @@ TEST_CASE("nor do they if any process is killed at any moment") {
     CHECK(report.kills == options.kills);
 }
 
+TEST_CASE("a client that dies between windows in flight finds the tokens of the ones before in the logs") {
+    SimOptions options = small_engine();
+    const std::string streams = run(options).streams_digest;
+    options.samplers = 2;
+    options.chaos = ChaosTarget::client;
+    options.kills = 60;
+    options.ahead = 3;
+    const Report report = run(with_drafts(options, 5));
+    CHECK(report.streams_digest == streams);
+    CHECK(report.kills == options.kills);
+}
+
 }  // namespace croupier::sim
