@@ -13,6 +13,7 @@
 #include "bench/shvs/command.h"
 #include "bench/step/command.h"
 #include "bench/tvd/command.h"
+#include "bench/windows/command.h"
 #ifdef CROUPIER_HAS_CUDA
 #include "bench/lean/command.h"
 #include "bench/writer/command.h"
@@ -45,6 +46,7 @@ int run(int argc, char** argv) {
     croupier::bench::add_controller_bench(app, status);
     croupier::bench::add_step_bench(app, status);
     croupier::bench::add_tvd_bench(app, status);
+    croupier::bench::add_windows_bench(app, status);
 #ifdef CROUPIER_HAS_CUDA
     croupier::bench::add_lean_bench(app);
     croupier::bench::add_writer_bench(app);
