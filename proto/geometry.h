@@ -15,7 +15,7 @@ namespace croupier::proto {
 // driven by bytes from another process.
 constexpr std::uint32_t kMaxTp = 64;
 constexpr std::uint32_t kMaxVocab = 1U << 20U;
-constexpr std::uint32_t kMaxBatch = 4096;
+constexpr std::uint32_t kMaxBatch = 16384;
 constexpr std::uint32_t kMaxSlots = 64;
 constexpr std::uint32_t kMaxSequences = 65536;
 constexpr std::uint32_t kMaxLength = 1U << 21U;

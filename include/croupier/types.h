@@ -270,7 +270,7 @@ typedef struct croupier_decision {
 /* What a session can be asked for at most; a daemon's configuration may allow less. */
 enum {
     CROUPIER_MAX_VOCAB = 1 << 20,
-    CROUPIER_MAX_BATCH = 4096,
+    CROUPIER_MAX_BATCH = 16384,
     CROUPIER_MAX_TP = 64,
     CROUPIER_MAX_STEPS_IN_FLIGHT = 64,
     CROUPIER_MAX_WINDOW_ROWS = 64, /* of one sequence, in all its steps in flight */

@@ -96,7 +96,7 @@ TEST_CASE("a capacity outside its range is refused by its name, even with a soun
     sign(header);
     const Error error = refusal_of(session);
     CHECK(error.code == Errc::bad_geometry);
-    CHECK(says(error, "max_batch is 4294967295, allowed is 1 to 4096"));
+    CHECK(says(error, "max_batch is 4294967295, allowed is 1 to 16384"));
 }
 
 TEST_CASE("a capacity for lists past its range is refused by its name, even with a sound checksum") {

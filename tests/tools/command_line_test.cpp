@@ -155,7 +155,7 @@ TEST_CASE("an option with named values lists them in its help and in its error")
         CHECK(help.find(names) != std::string::npos);
     }
     CHECK(help.find("[default rows]") != std::string::npos);
-    CHECK(help.find("[1 to 4096; default 64]") != std::string::npos);
+    CHECK(help.find("[1 to 16384; default 64]") != std::string::npos);
     // The number behind a name is not accepted as a value.
     for (const char* wrong : {"nonsense", "3", "\x03"}) {
         const Ended ended = refused(place, std::string("sim --transport '") + wrong + "'");

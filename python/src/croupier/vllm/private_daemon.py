@@ -351,7 +351,7 @@ def configuration(options: Options, directory: Path, names: Names) -> str:
             "shm": {"dir": names.shm_dir, "mode": "0600"},
             "samplers": {"count": samplers_of(options)},
             "sessions": {
-                "max_batch": 4096,
+                "max_batch": 16384,
                 "max_sequences": 65536,
                 "max_sequence_tokens": 2097152,
                 # It serves its own user alone, and both count token logs that may never be written.
