@@ -174,8 +174,7 @@ shm::Result<bool> AttachedSession::take(const Decided& decided) {
                            std::to_string(decision.token) + ", which is outside the vocabulary");
         }
         taken_.push_back(to_c(decision));
-        ended = ended || (!sound && decision.error != proto::DecisionError::rejected) ||
-                (decision.flags & proto::kStoppedMask) != 0;
+        ended = ended || proto::ends_sequence(decision);
     }
     if (place_->geometry().max_logprobs > 0 && whole) {
         if (auto ranked = take_all_ranked(decided); !ranked) return corrupt(ranked.error().message);

@@ -36,15 +36,27 @@ LiveSequences::LiveSequences(shm::Segment& segment)
             by_slot_[slot] = uids_.insert_finished(segment.sequence(slot).uid, slot);
     }
     for (std::uint32_t slot = 0; slot < revisions_.size(); ++slot)
-        revisions_[slot] = segment.sequence(slot).revision.load(std::memory_order_relaxed);
+        revisions_[slot] = segment.sequence(slot).revision(std::memory_order_relaxed).number;
 }
 
 shm::Result<bool> LiveSequences::add(const shm::NewSequence& sequence) {
     CROUPIER_TRY(uids_.check_new(sequence.uid));
     CROUPIER_TRY_VALUE(slot, table_.add(sequence));
-    uids_.insert(sequence.uid, slot);
-    revisions_[slot] = segment_->sequence(slot).revision.load(std::memory_order_relaxed);
+    insert(sequence.uid, slot);
     return true;
+}
+
+shm::Result<bool> LiveSequences::fork(const shm::Fork& fork) {
+    CROUPIER_TRY_VALUE(parent, uids_.find(fork.parent));
+    CROUPIER_TRY(uids_.check_new(fork.uid));
+    CROUPIER_TRY_VALUE(slot, table_.fork(parent->place, fork));
+    insert(fork.uid, slot);
+    return true;
+}
+
+void LiveSequences::insert(std::uint64_t uid, std::uint32_t slot) {
+    uids_.insert(uid, slot);
+    revisions_[slot] = segment_->sequence(slot).revision(std::memory_order_relaxed).number;
 }
 
 shm::Result<bool> LiveSequences::finish(std::uint64_t uid) {
@@ -67,7 +79,7 @@ shm::Result<bool> LiveSequences::truncate(std::uint64_t uid, std::uint32_t outpu
     Entry& entry = *found;
     CROUPIER_TRY(table_.truncate(entry.place, outputs));
     uids_.make_void(entry);
-    revisions_[entry.place] = segment_->sequence(entry.place).revision.load(std::memory_order_relaxed);
+    revisions_[entry.place] = segment_->sequence(entry.place).revision(std::memory_order_relaxed).number;
     return entry.in_flight > 0;
 }
 
@@ -92,7 +104,7 @@ shm::Result<LiveSequences::Asked> LiveSequences::ask(std::uint64_t uid, std::uin
     column.position = entry.pending > 0 ? std::max(entry.next_position, lengths.output) : lengths.output;
     table_.make_room(entry.place, std::uint64_t{lengths.prompt} + lengths.output + entry.rows + rows);
     column.ticket = entry.next_ticket;
-    column.revision = sequence.revision.load(std::memory_order_relaxed);
+    column.revision = sequence.revision(std::memory_order_relaxed).number;
     if (entry.in_flight > 0) {
         column.after_steps = static_cast<std::uint16_t>(step - entry.last_step);
         column.after_column = static_cast<std::uint16_t>(entry.last_column);
@@ -134,7 +146,7 @@ void LiveSequences::recalled_all() {
 
 void LiveSequences::leave(Entry& entry, std::uint64_t step, std::uint32_t rows) {
     const std::uint32_t slot = entry.place;
-    const std::uint32_t revision = segment_->sequence(slot).revision.load(std::memory_order_relaxed);
+    const std::uint32_t revision = segment_->sequence(slot).revision(std::memory_order_relaxed).number;
     const auto idle = uids_.leave(entry, step, rows);
     if (idle) return table_.remove(*idle);
     // The decision ended the sequence, so its later columns in flight are void.

@@ -18,6 +18,7 @@ class LiveSequences {
     explicit LiveSequences(shm::Segment& segment);
 
     shm::Result<bool> add(const shm::NewSequence& sequence);
+    shm::Result<bool> fork(const shm::Fork& fork);
     // Its columns in flight become void, also by truncate(). True: it has some.
     shm::Result<bool> finish(std::uint64_t uid);
     // Keeps the first `outputs` of its outputs.
@@ -45,6 +46,8 @@ class LiveSequences {
     void leave(Entry& entry, std::uint64_t step, std::uint32_t rows);
 
   private:
+    void insert(std::uint64_t uid, std::uint32_t slot);
+
     shm::Segment* segment_;
     shm::SequenceTable table_;
     LiveUids<std::uint32_t> uids_;

@@ -147,14 +147,16 @@ shm::Result<bool> RankWriter::send(std::uint64_t step, std::span<const void* con
     std::atomic_thread_fence(std::memory_order_acquire);
     CROUPIER_TRY_VALUE(word, publisher_.begin(step));
     check_count(step, columns, column_values.size());
-    if (windows) check_count(step, columns, inputs.size());
-    if (windows) store_inputs(step, inputs);
+    if (windows) {
+        check_count(step, columns, inputs.size());
+        store_inputs(step, inputs);
+    }
     if (!geometry().is_lean()) {
         lay_all(step, column_values);
         return publish_all(step);
     }
     if (lean_ == nullptr) lean_ = std::make_unique<LeanHost>(*segment_, rank());
-    lean_->lay({step, 0, columns, word, windows}, column_values);
+    lean_->lay({step, 0, columns, word}, column_values);
     auto published = publish_all(step);
     // Its last part's columns became void while it was laid, and those before were decided.
     const bool over = !published && session_open() && step < shm::steps_in_flight(*segment_).first;

@@ -83,4 +83,13 @@ struct Decision {
 };
 static_assert(sizeof(Decision) == 24 && std::is_trivially_copyable_v<Decision>);
 
+// Such a column has no token, and neither has any behind it.
+constexpr bool is_failure(DecisionError error) {
+    return error != DecisionError::none && error != DecisionError::rejected;
+}
+// What is in flight of its sequence behind it is void.
+constexpr bool ends_sequence(const Decision& decision) {
+    return is_failure(decision.error) || (decision.flags & kStoppedMask) != 0;
+}
+
 }  // namespace croupier::proto

@@ -29,6 +29,18 @@ struct FeedbackAfter {
 };
 static_assert(sizeof(FeedbackAfter) == 24);
 
+// Between two revisions a log only grows, and one keeps `kept` tokens of it: what was derived under the number
+// before stands as far as that.
+struct Revision {
+    std::uint32_t number = 0;
+    std::uint32_t kept = 0;  // of prompt and output
+
+    static constexpr Revision unpack(std::uint64_t word) {
+        return {static_cast<std::uint32_t>(word >> 32U), static_cast<std::uint32_t>(word)};
+    }
+    constexpr std::uint64_t pack() const { return std::uint64_t{number} << 32U | kept; }
+};
+
 // After the entry lie its parameters, its feedback, its biases, its stop ids and its lists (allowed ids, then
 // bad words, then DRY breakers). Its log (prompt, then output) lies on pages of its own.
 struct alignas(64) SequenceEntry {
@@ -46,23 +58,25 @@ struct alignas(64) SequenceEntry {
     // may be used again. Stored after all of the sequence, with release: who reads it first and finds it new
     // reads nothing of the one before.
     std::atomic<std::uint32_t> admission;
-    // The client's: grows when what is in flight of the sequence is void: it was finished or truncated, or
-    // the client took a decision that ends it. Stored after the length that it leaves, with release.
-    std::atomic<std::uint32_t> revision;
-    // What revised it: a decision that was taken of a step (revised_by_step()); 0: a truncate or a finish.
-    // Stored before the revision.
-    std::atomic<std::uint32_t> revised_by;
+    // The client's, a packed Revision: its number grows when what is in flight of the sequence is void. It
+    // was finished or truncated, or the client took a decision that ends it. Stored with release.
+    std::atomic<std::uint64_t> revised;
     std::uint64_t uid;
     std::uint32_t hot_choice;  // proto/hot_set.h; the session's when the sequence was admitted
     // For so many tokens the log has memory: the client allocates it before it submits a step that may need
     // it. A decision beyond it is answered with no_memory, and neither read nor written is what lies there.
     std::atomic<std::uint32_t> log_room;
-    std::uint32_t reserved[2];  // 0
+    // What revised it: a decision that was taken of a step (revised_by_step()); 0: a truncate or a finish.
+    // Stored before the revision.
+    std::atomic<std::uint32_t> revised_by;
+    std::uint32_t reserved;  // 0
     // Which lane, a sampler's thread, has last derived a state of it, and 1; 0: none, or there is nothing to
     // derive. A hint for the division of steps: no decision depends on it. On a line that only samplers
     // write.
     alignas(64) std::atomic<std::uint32_t> owner;
     std::uint32_t reserved_of_samplers[15];  // 0
+
+    Revision revision(std::memory_order order) const { return Revision::unpack(revised.load(order)); }
 };
 static_assert(kMaxBias <= 0xFFFF && kMaxStopIds <= 0xFFFF);
 static_assert(offsetof(SequenceEntry, uid) == 40 && offsetof(SequenceEntry, hot_choice) == 48);

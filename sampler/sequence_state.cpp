@@ -7,9 +7,6 @@
 namespace croupier::sampler {
 namespace {
 
-// How many of the last tokens followed are compared with the log: more than a window of candidates holds.
-constexpr std::size_t kCompared = 32;
-
 // Another process may write the log at this moment: what is checked must be what is used.
 std::int32_t read_once(const std::int32_t& logged) {
     return __atomic_load_n(&logged, __ATOMIC_RELAXED);
@@ -64,19 +61,23 @@ bool SequenceState::follow(std::span<const std::int32_t> prompt, std::span<const
     return true;
 }
 
-// How many of the tokens followed stand in the log still. What lies before the compared ones is taken to have
-// stayed as it was if the first of those has.
+// How many of the tokens followed stand in the log still.
 std::size_t SequenceState::agreeing(std::span<const std::int32_t> prompt,
                                     std::span<const std::int32_t> output) const {
     const std::size_t common = std::min<std::size_t>(length_, prompt.size() + output.size());
-    if (!derives()) return common;
-    const std::size_t first = doubted_ ? 0 : common - std::min(common, kCompared);
-    for (std::size_t place = first; place < common; ++place) {
-        if (static_cast<std::uint32_t>(token_at(place, prompt, output)) != tokens_[place]) {
-            return place == first && !doubted_ ? 0 : place;
-        }
+    if (!derives() || !doubted_) return common;
+    for (std::size_t place = 0; place < common; ++place) {
+        if (static_cast<std::uint32_t>(token_at(place, prompt, output)) != tokens_[place]) return place;
     }
     return common;
+}
+
+void SequenceState::keep(std::size_t length) {
+    if (length >= prompt_length_) {
+        truncate(length);
+    } else {
+        doubt();
+    }
 }
 
 void SequenceState::truncate(std::size_t length) {

@@ -25,19 +25,20 @@ class SequenceState {
     // A new sequence, in time of the last one's length, whose memory it keeps.
     void begin(const proto::SamplingParams& params, TokenLists dry_breakers);
 
-    // Appends what the log has more and rolls back what it has no longer. Every id is read once: the log may
+    // Appends what the log has more, and rolls back what it is shorter by. Every id is read once: the log may
     // change meanwhile. False: an id outside the vocabulary, or a log longer than max_length; the state then
     // stands at the tokens before it. `most`: how many tokens to append; length() says whether these were
     // all.
     static constexpr std::size_t kAll = ~std::size_t{0};
     bool follow(std::span<const std::int32_t> prompt, std::span<const std::int32_t> output,
                 std::size_t most = kAll);
-    // The log may have been cut back since, further than a few tokens: the next follow() compares all of it.
+    // A log that only grows is read where it has grown. If it was cut back, or its tokens have changed, one of
+    // these must say so before it is followed again.
+    // The log has kept at least so many of the tokens followed.
+    void keep(std::size_t length);
+    // Nobody knows how many: the next follow() compares all.
     void doubt() { doubted_ = true; }
-
-    // Rolls back to this many tokens of prompt and output. What was followed but did not stay in the log
-    // (rejected candidates) must be cut before anyone else appends, or doubted: follow() compares only the
-    // last tokens.
+    // Rolls back to this many tokens of prompt and output; less than the prompt takes as long as all of it.
     void truncate(std::size_t length);
 
     // Both of a token, in one look: a decision asks for tokens from all over the vocabulary.

@@ -17,14 +17,6 @@ bool is_committed(const Segment& segment, std::uint32_t slot, std::uint32_t colu
     return (bits >> (column % 64) & 1U) != 0;
 }
 
-bool failed(const Decision& decision) {
-    return decision.error != DecisionError::none && decision.error != DecisionError::rejected;
-}
-
-bool stopped(const Decision& decision) {
-    return (decision.flags & proto::kStoppedMask) != 0;
-}
-
 // The window before another one of its sequence, as long as its step is in flight.
 struct Before {
     enum class State { none, undecided, decided, broken } state = State::none;
@@ -43,7 +35,7 @@ void look_at_rows(const Segment& segment, std::uint32_t slot, std::uint32_t last
         if (!is_committed(segment, slot, column)) before.state = Before::State::undecided;
         if (before.state == Before::State::undecided) return;
         const Decision decision = segment.decisions(slot)[column];
-        before.ended = before.ended || failed(decision) || stopped(decision);
+        before.ended = before.ended || proto::ends_sequence(decision);
         if (decision.error == DecisionError::none)
             before.outputs = std::max(before.outputs, decision.position + 1);
     }
@@ -94,7 +86,7 @@ class Sequence {
 
     bool is_current() const {
         // SYNC: acquire; pairs with the release in revise().
-        return entry_.revision.load(std::memory_order_acquire) == revision_;
+        return entry_.revision(std::memory_order_acquire).number == revision_;
     }
     DueColumn by_log() const {
         // SYNC: acquire; pairs with the releases in SchedulePublisher::take and SequenceTable::truncate.
@@ -143,8 +135,11 @@ RowInput input_of(const Segment& segment, std::uint32_t slot, std::uint32_t colu
 // Of siblings that were computed from the same token the first is enough.
 bool has_elder_twin(const Segment& segment, std::uint32_t slot, std::uint32_t head, std::uint32_t column,
                     RowInput input) {
+    const std::uint64_t word = input.pack();
+    const std::atomic<std::uint64_t>* of_first_rank = segment.inputs(slot, 0);
     for (std::uint32_t other = head + 1; other < column; ++other) {
-        if (input_of(segment, slot, other).pack() == input.pack()) return true;
+        const bool alike = of_first_rank[other].load(std::memory_order_relaxed) == word;
+        if (alike && input_of(segment, slot, other).pack() == word) return true;
     }
     return false;
 }
@@ -160,17 +155,18 @@ DueColumn due_row(const Segment& segment, std::uint64_t step, std::uint32_t colu
                       first.ticket + asked.row == asked.ticket && first.revision == asked.revision;
     if (!same) return {Due::broken, 0};
     if (!is_committed(segment, slot, head)) return {Due::later, 0};
-    if (failed(segment.decisions(slot)[head])) return {Due::never, 0};
+    if (proto::is_failure(segment.decisions(slot)[head].load().error)) return {Due::never, 0};
     // The head was decided from its row, before which the inputs were stored.
     const RowInput input = input_of(segment, slot, column);
     const bool has_parent = input.parent >= head && input.parent < column;
     if (input.token < 0 || !has_parent) return {Due::rejected, 0};
     if (!is_committed(segment, slot, input.parent)) return {Due::later, 0};
     const Decision parent = segment.decisions(slot)[input.parent];
-    if (failed(parent)) return {Due::never, 0};
+    if (proto::is_failure(parent.error)) return {Due::never, 0};
     // Behind a stop nothing was decided.
-    const bool right = parent.error == DecisionError::none && !stopped(parent) &&
-                       parent.token == input.token && !has_elder_twin(segment, slot, head, column, input);
+    const bool goes_on = parent.error == DecisionError::none && !proto::ends_sequence(parent);
+    const bool right = goes_on && parent.token == input.token &&
+                       !has_elder_twin(segment, slot, head, column, input);
     return right ? DueColumn{Due::now, parent.position + 1} : DueColumn{Due::rejected, 0};
 }
 

@@ -217,10 +217,9 @@ void SchedulePublisher::extend_logs(std::uint32_t slot) const {
         auto& entry = segment_->sequence(asked.sequence_slot);
         // Of another revision: void, whatever was decided.
         if (entry.uid != asked.sequence_uid ||
-            entry.revision.load(std::memory_order_relaxed) != asked.revision)
+            entry.revision(std::memory_order_relaxed).number != asked.revision)
             continue;
         const proto::Decision decision = segment_->decisions(slot)[column];
-        if (!refused && decision.error == proto::DecisionError::rejected) continue;
         const std::uint32_t length = entry.length.load(std::memory_order_relaxed);
         const bool decided = !refused && decision.error == proto::DecisionError::none;
         // Else a client before has been here.
@@ -230,8 +229,8 @@ void SchedulePublisher::extend_logs(std::uint32_t slot) const {
             // bit.
             entry.length.store(length + 1, std::memory_order_release);
         }
-        if (!decided || (decision.flags & proto::kStoppedMask) != 0)
-            revise(*segment_, asked.sequence_slot, taken_);
+        if (refused || proto::ends_sequence(decision))
+            revise(*segment_, asked.sequence_slot, entry.length.load(std::memory_order_relaxed), taken_);
     }
 }
 

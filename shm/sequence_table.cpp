@@ -23,17 +23,19 @@ void copy_lists(const NewSequence& sequence, proto::SequenceEntry& entry, std::i
 
 }  // namespace
 
-void revise(const Segment& segment, std::uint32_t slot, std::optional<std::uint64_t> step) {
+void revise(const Segment& segment, std::uint32_t slot, std::uint32_t kept,
+            std::optional<std::uint64_t> step) {
     auto& entry = segment.sequence(slot);
     entry.revised_by.store(step ? proto::revised_by_step(*step) : 0, std::memory_order_relaxed);
+    const proto::Revision next{entry.revision(std::memory_order_relaxed).number + 1, kept};
     // SYNC: release; pairs with the acquire in due_of(), and with the next client's.
-    entry.revision.store(entry.revision.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+    entry.revised.store(next.pack(), std::memory_order_release);
     segment.header().revisions.fetch_add(1, std::memory_order_release);
 }
 
 bool revised_since(const Segment& segment, const proto::ScheduleColumn& column, std::uint64_t step) {
     const auto& entry = segment.sequence(column.sequence_slot);
-    const std::uint32_t revision = entry.revision.load(std::memory_order_acquire);
+    const std::uint32_t revision = entry.revision(std::memory_order_acquire).number;
     if (revision == column.revision) return false;
     const bool by_itself = entry.revised_by.load(std::memory_order_relaxed) == proto::revised_by_step(step);
     return revision != column.revision + 1 || !by_itself;
@@ -41,7 +43,7 @@ bool revised_since(const Segment& segment, const proto::ScheduleColumn& column, 
 
 Error beyond_output(std::uint64_t uid, std::size_t outputs, std::uint32_t asked) {
     return {Errc::bad_argument, "sequence " + std::to_string(uid) + " has " + std::to_string(outputs) +
-                                    " outputs, and cannot be cut back to " + std::to_string(asked)};
+                                    " outputs: " + std::to_string(asked) + " of them cannot be kept"};
 }
 
 namespace {
@@ -122,9 +124,7 @@ Result<std::uint32_t> SequenceTable::add(const NewSequence& sequence) {
     free_.pop_back();
     auto& entry = segment_->sequence(index);
     entry.uid = sequence.uid;
-    const auto& header = segment_->header();
-    const bool tries = ++admitted_ % proto::kHotTrialShare == 0;
-    entry.hot_choice = (tries ? header.hot_trial : header.hot_choice).load(std::memory_order_relaxed);
+    entry.hot_choice = sequence.parent ? segment_->sequence(*sequence.parent).hot_choice : next_hot_choice();
     proto::SamplingParams params = sequence.params;
     if (entry.hot_choice > 0) params.rng = proto::rng_with_hot_set(params.rng);
     segment_->params(index).store(params);
@@ -135,20 +135,68 @@ Result<std::uint32_t> SequenceTable::add(const NewSequence& sequence) {
     std::copy(sequence.stop_ids.begin(), sequence.stop_ids.end(), segment_->stop_ids(index));
     copy_lists(sequence, entry, segment_->lists(index));
     entry.owner.store(0, std::memory_order_relaxed);
+    // 0 means that nobody had the slot yet.
+    const std::uint32_t before = entry.admission.load(std::memory_order_relaxed);
+    const std::uint32_t admission = before + 1 == 0 ? 1 : before + 1;
     segment_->feedback(index) = {};
+    if (sequence.parent)
+        inherit_feedback(*sequence.parent, index, static_cast<std::uint32_t>(sequence.output.size()), admission);
     std::int32_t* log = segment_->token_log(index);
     log = std::copy(sequence.prompt.begin(), sequence.prompt.end(), log);
     std::copy(sequence.output.begin(), sequence.output.end(), log);
     entry.length.store(static_cast<std::uint32_t>(sequence.prompt.size() + sequence.output.size()),
                        std::memory_order_relaxed);
-    // 0 means that nobody had the slot yet.
-    const std::uint32_t before = entry.admission.load(std::memory_order_relaxed);
     // SYNC: release; pairs with the acquire of samplers, who read it first.
-    entry.admission.store(before + 1 == 0 ? 1 : before + 1, std::memory_order_release);
+    entry.admission.store(admission, std::memory_order_release);
     // SYNC: release; pairs with the acquire of whoever reads the entry. A client that dies before this
     // store leaves a free slot.
     entry.state.store(SequenceState::live, std::memory_order_release);
     return index;
+}
+
+std::uint32_t SequenceTable::next_hot_choice() {
+    const auto& header = segment_->header();
+    const bool tries = ++admitted_ % proto::kHotTrialShare == 0;
+    return (tries ? header.hot_trial : header.hot_choice).load(std::memory_order_relaxed);
+}
+
+// Of as many outputs back as a truncate would find: samplers may be writing to the others.
+void SequenceTable::inherit_feedback(std::uint32_t parent, std::uint32_t child, std::uint32_t outputs,
+                                     std::uint32_t admission) const {
+    const auto& entry = segment_->sequence(parent);
+    const std::uint32_t present = entry.length.load(std::memory_order_relaxed) - entry.prompt_length;
+    const std::uint32_t kept_by = entry.admission.load(std::memory_order_relaxed);
+    const auto& from = segment_->feedback(parent);
+    auto& to = segment_->feedback(child);
+    for (std::uint32_t at = outputs; at > 0 && at + proto::kFeedbackReach >= present; --at) {
+        proto::FeedbackAfter left = from[at % proto::kFeedbackKept];
+        if (left.outputs != at || left.admission != kept_by) continue;
+        left.admission = admission;
+        to[at % proto::kFeedbackKept] = left;
+    }
+}
+
+Result<std::uint32_t> SequenceTable::fork(std::uint32_t parent, const Fork& fork) {
+    const auto& entry = segment_->sequence(parent);
+    const std::uint32_t length =
+        std::min(entry.length.load(std::memory_order_relaxed), segment_->geometry().max_length);
+    const std::uint32_t prompt = std::min(entry.prompt_length, length);
+    if (fork.outputs > length - prompt) return beyond_output(fork.parent, length - prompt, fork.outputs);
+    const std::int32_t* log = segment_->token_log(parent);
+    const std::int32_t* lists = segment_->lists(parent);
+    NewSequence sequence;
+    sequence.uid = fork.uid;
+    sequence.params = segment_->params(parent);
+    sequence.params.child = fork.child;
+    sequence.prompt = {log, prompt};
+    sequence.output = {log + prompt, fork.outputs};
+    sequence.bias = {segment_->biases(parent), entry.bias_count};
+    sequence.stop_ids = {segment_->stop_ids(parent), entry.stop_count};
+    sequence.allowed_ids = {lists, entry.allowed_count};
+    sequence.bad_words = {lists + entry.allowed_count, entry.bad_words_count};
+    sequence.dry_breakers = {lists + entry.allowed_count + entry.bad_words_count, entry.breakers_count};
+    sequence.parent = parent;
+    return add(sequence);
 }
 
 void SequenceTable::make_room(std::uint32_t slot, std::uint64_t tokens) const {
@@ -159,8 +207,9 @@ void SequenceTable::make_room(std::uint32_t slot, std::uint64_t tokens) const {
 
 void SequenceTable::end(std::uint32_t slot) {
     // In this order: a client that dies in between has finished nothing, and what is void is answered.
-    revise(*segment_, slot);
-    segment_->sequence(slot).state.store(SequenceState::ending, std::memory_order_release);
+    auto& entry = segment_->sequence(slot);
+    revise(*segment_, slot, entry.length.load(std::memory_order_relaxed));
+    entry.state.store(SequenceState::ending, std::memory_order_release);
 }
 
 Result<bool> SequenceTable::truncate(std::uint32_t slot, std::uint32_t outputs) {
@@ -169,7 +218,7 @@ Result<bool> SequenceTable::truncate(std::uint32_t slot, std::uint32_t outputs) 
     const std::uint32_t present = length - std::min(entry.prompt_length, length);
     if (outputs > present) return beyond_output(entry.uid, present, outputs);
     // First: a client that dies before the next store has cut nothing off, but what it had in flight.
-    revise(*segment_, slot);
+    revise(*segment_, slot, entry.prompt_length + outputs);
     if (present - outputs > proto::kFeedbackReach) forget_feedback(segment_->feedback(slot), outputs);
     // SYNC: release; pairs with the acquire in due_of(), which then finds the new revision.
     entry.length.store(entry.prompt_length + outputs, std::memory_order_release);

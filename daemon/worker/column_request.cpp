@@ -51,24 +51,27 @@ DecisionError check_sequence(const shm::Segment& segment, const CheckedStep& ste
     if (entry.uid != asked.sequence_uid) return DecisionError::bad_sequence;
     if (state == proto::SequenceState::ending) return DecisionError::voided;
     if (state != proto::SequenceState::live) return DecisionError::bad_sequence;
+    checked.prompt_length = entry.prompt_length;
+    const std::uint32_t length = entry.length.load(std::memory_order_acquire);
+    if (length > geometry.max_length || checked.prompt_length > length) return DecisionError::bad_sequence;
+    // Before what may be long is copied: most rows of a window may be rejected.
+    const auto fault = find_position(segment, step, column, asked, checked);
+    if (fault != DecisionError::none) return fault;
     const auto params = segment.params(asked.sequence_slot);
     // An older daemon went on with a newer one's segment: what this sampler cannot do it must not leave out.
     if (!params.is_known()) return DecisionError::bad_parameter;
     checked.params = params;
-    checked.prompt_length = entry.prompt_length;
     checked.hot_choice = entry.hot_choice;
     checked.log = segment.token_log(asked.sequence_slot);
     checked.revision = asked.revision;
+    // SYNC: acquire; pairs with the release in revise(). Of a later revision the column is void.
+    const proto::Revision revision = entry.revision(std::memory_order_acquire);
+    if (revision.number == asked.revision) checked.kept = revision.kept;
     const ListCounts counts(entry);
-    const std::uint32_t length = entry.length.load(std::memory_order_acquire);
-    if (length > geometry.max_length || checked.prompt_length > length || !counts.fit(geometry)) {
-        return DecisionError::bad_sequence;
-    }
+    if (!counts.fit(geometry)) return DecisionError::bad_sequence;
     if (checked.params.logprobs > geometry.max_logprobs) return DecisionError::bad_parameter;
     if (checked.params.support > geometry.max_support) return DecisionError::bad_parameter;
     lists.copy(segment, asked.sequence_slot, counts);
-    const auto fault = find_position(segment, step, column, asked, checked);
-    if (fault != DecisionError::none) return fault;
     // Tokens that are decided and not taken stand behind the log's length.
     const std::uint64_t before = std::uint64_t{checked.prompt_length} + checked.position;
     if (before > geometry.max_length) return DecisionError::bad_position;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "daemon/worker/checked_step.h"
 #include "daemon/worker/lane.h"
@@ -22,9 +23,10 @@ struct CheckedSequence {
     std::uint32_t hot_choice = 0;
     std::uint32_t admission = 0;
     std::uint32_t revision = 0;
+    std::optional<std::uint32_t> kept;  // by that revision, of prompt and output
     bool waits = false;  // a row of a window whose parent is another one since it was claimed
 
-    SequenceStates::Which which(std::uint32_t slot) const { return {slot, admission, revision}; }
+    SequenceStates::Which which(std::uint32_t slot) const { return {slot, admission, revision, kept}; }
 };
 
 // Of a step's column, `asked`. `lists`: what the sequence's lists are copied to. An error: what the column is

@@ -30,6 +30,16 @@ SequenceStates::~SequenceStates() {
     for (std::size_t index = 0; index < tracked_.size(); ++index) free(index);
 }
 
+void SequenceStates::Tracked::come_to(const Which& which) {
+    if (revision == which.revision) return;
+    if (which.kept && revision + 1 == which.revision) {
+        state.keep(*which.kept);
+    } else {
+        state.doubt();
+    }
+    revision = which.revision;
+}
+
 sampler::SequenceState& SequenceStates::of(std::size_t thread, const Which& which,
                                            const proto::SamplingParams& params,
                                            sampler::TokenLists dry_breakers) {
@@ -45,8 +55,7 @@ sampler::SequenceState& SequenceStates::of(std::size_t thread, const Which& whic
                                               held->breakers.begin(), held->breakers.end());
         if (held->admission == which.admission && same_params && same_breakers) {
             held->used = look_;
-            if (held->revision != which.revision) held->state.doubt();
-            held->revision = which.revision;
+            held->come_to(which);
             return held->state;
         }
     }

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -31,9 +32,12 @@ class SequenceStates {
         std::uint32_t slot;
         std::uint32_t admission;
         std::uint32_t revision;
+        // Of the log, by that revision; none: a later one has come.
+        std::optional<std::uint32_t> kept = std::nullopt;
     };
     // The state of the sequence that was admitted to this slot with this number; begun anew when that is
-    // another, or has other parameters or breakers; doubted when its log has another revision.
+    // another, or has other parameters or breakers. When its log has the next revision, cut to what that
+    // kept; another one: doubted.
     sampler::SequenceState& of(std::size_t thread, const Which& which, const proto::SamplingParams& params,
                                sampler::TokenLists dry_breakers);
     // After what may have made of()'s state grow.
@@ -62,6 +66,7 @@ class SequenceStates {
 
     struct Tracked {
         Tracked(std::uint32_t vocab, std::uint32_t max_length) : state(vocab, max_length) {}
+        void come_to(const Which& which);
         std::uint32_t admission = 0;
         std::uint32_t revision = 0;
         std::uint64_t used = 0;   // at this look

@@ -112,7 +112,7 @@ TEST_CASE(
     }
     const std::uint32_t slot = ended.sequence_slot;
     files.segment.sequence(slot).length = 4;
-    shm::revise(files.segment, slot, 4);
+    shm::revise(files.segment, slot, 4, 4);
     LiveSequences found(files.segment);
     LiveSequences::Entry* entry = found.recall(ended, 4, 0);
     REQUIRE(entry == found.recall(behind, 5, 0));

@@ -60,7 +60,7 @@ RawEngine::RawEngine(const std::string& endpoint, const std::string& name, bool 
 void RawEngine::publish() {
     for (auto& asked : columns_) {
         asked.mask_row = 0;
-        asked.revision = segment_.sequence(asked.sequence_slot).revision.load();
+        asked.revision = segment_.sequence(asked.sequence_slot).revision(std::memory_order_relaxed).number;
     }
     slot_ = segment_.slot_of(publisher_.publish(columns_).value());
 }

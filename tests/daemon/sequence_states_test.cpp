@@ -126,6 +126,32 @@ TEST_CASE("states of finished sequences, and of those that another lane has deri
     CHECK(fixture.totals.dropped.load() == 0);
 }
 
+TEST_CASE("a state is cut to what the next revision kept, and compares its log behind any other") {
+    std::vector<std::int32_t> log(50);
+    for (std::int32_t place = 0; place < 50; ++place) log[static_cast<std::size_t>(place)] = place;
+    Fixture fixture;
+    const auto follow = [&](std::uint32_t revision, std::optional<std::uint32_t> kept) {
+        auto& state = fixture.states.of(0, {3, kFirst, revision, kept}, penalised(), {});
+        REQUIRE(state.follow(std::span(log).first(5), std::span(log).subspan(5)));
+        for (std::uint32_t token = 0; token < 100; ++token) {
+            const bool stands = std::find(log.begin(), log.end(), token) != log.end();
+            if (state.seen(token) != stands) FAIL("token " << token);
+        }
+    };
+    follow(7, 0);
+    // Forty places before the end.
+    log[9] = 90;
+    follow(8, 9);
+    log[30] = 91;
+    follow(9, std::nullopt);
+    log[20] = 92;
+    follow(11, 20);  // what revision 10 kept is not known
+    log[3] = 93;     // of the prompt, as a broken client might
+    follow(12, 3);
+    log[6] = 94;
+    follow(0, 6);
+}
+
 TEST_CASE("a session that ends takes its bytes out of the sampler's count") {
     proto::StateTotals totals{};
     {

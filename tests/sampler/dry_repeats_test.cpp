@@ -113,12 +113,14 @@ Dry random_dry(Random& random, std::uint32_t vocab) {
     return dry;
 }
 
-void change(Tokens& history, Random& random, std::uint32_t vocab) {
+// Returns how many tokens stay.
+std::size_t change(Tokens& history, Random& random, std::uint32_t vocab) {
     const std::size_t gone = random.below(3) == 0 ? random.below(20) : 0;
-    history.resize(history.size() - std::min(history.size(), gone));
-    const std::size_t room = 64 - history.size();
-    const Tokens more = random.tokens(std::min<std::size_t>(room, random.below(12)), vocab);
+    const std::size_t kept = history.size() - std::min(history.size(), gone);
+    history.resize(kept);
+    const Tokens more = random.tokens(std::min<std::size_t>(64 - kept, random.below(12)), vocab);
     history.insert(history.end(), more.begin(), more.end());
+    return kept;
 }
 
 Tokens repeated(const Tokens& phrase, std::size_t size) {
@@ -146,7 +148,7 @@ TEST_CASE("DRY finds the repeats of the definition in random histories that grow
         Tokens history = random.tokens(random.below(40), vocab);
         const std::size_t prompt = random.below(2) == 0 ? 0 : history.size() / 2;
         for (int step = 0; step < 4; ++step) {
-            if (step > 0) change(history, random, vocab);
+            if (step > 0) state.keep(change(history, random, vocab));
             const auto log = std::span<const std::int32_t>(history);
             const std::size_t split = std::min(prompt, history.size());
             if (!state.follow(log.first(split), log.subspan(split))) FAIL("round " << round);

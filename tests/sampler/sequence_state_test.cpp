@@ -67,12 +67,15 @@ bool matches_recount(const SequenceState& state, std::uint32_t vocab, const Toke
     return state.distinct().size() == seen.size() && distinct == seen;
 }
 
-void change(Tokens& history, std::uint32_t vocab, std::mt19937_64& generator) {
-    const std::size_t gone = below(3, generator) == 0 ? below(25, generator) : 0;
-    history.resize(history.size() - std::min(history.size(), gone));
+// Returns how many tokens stay.
+std::size_t change(Tokens& history, std::uint32_t vocab, std::mt19937_64& generator) {
+    const std::size_t gone = below(3, generator) == 0 ? below(70, generator) : 0;
+    const std::size_t kept = history.size() - std::min(history.size(), gone);
+    history.resize(kept);
     const Tokens more = random_tokens(below(12, generator), vocab, generator);
     history.insert(history.end(), more.begin(), more.end());
     if (history.size() > 80) history.resize(80);
+    return kept;
 }
 
 }  // namespace
@@ -88,7 +91,7 @@ TEST_CASE("counts are those of a recount through appends, in parts or at once, r
         const std::size_t prompt = below(20, generator);
         Tokens history = random_tokens(prompt, kVocab, generator);
         for (int step = 0; step < 6; ++step) {
-            if (step > 0) change(history, kVocab, generator);
+            if (step > 0) state.keep(change(history, kVocab, generator));
             const std::size_t split = std::min(prompt, history.size());
             const std::size_t most = below(3, generator) == 0 ? 1 + below(8, generator) : SequenceState::kAll;
             do {
@@ -145,20 +148,59 @@ TEST_CASE("truncating to any length leaves the state of the shorter history") {
     }
 }
 
-TEST_CASE("tokens that were replaced in the log are noticed, however many of the last ones") {
+// Tokens from `first` on, some of them the same ones.
+Tokens with_replaced(Tokens history, std::size_t first, std::mt19937_64& generator, std::uint32_t vocab) {
+    for (std::size_t place = first; place < history.size(); ++place)
+        history[place] = static_cast<std::int32_t>(below(vocab, generator));
+    return history;
+}
+
+TEST_CASE("tokens that were replaced in the log are followed, whatever is known of how many it kept") {
     std::mt19937_64 generator(3);
     constexpr std::uint32_t kVocab = 50;
+    constexpr std::size_t kPrompt = 10;
     const Tokens history = random_tokens(100, kVocab, generator);
-    for (std::size_t first = 0; first < history.size(); ++first) {
-        Tokens replaced = history;
-        for (std::size_t place = first; place < replaced.size(); ++place) {
-            replaced[place] = (replaced[place] + 1) % static_cast<std::int32_t>(kVocab);
-        }
+    const std::int32_t last_n = GENERATE(-1, 0, 7, 64);
+    enum class Known { nothing, kept, fewer } known = GENERATE(Known::nothing, Known::kept, Known::fewer);
+    for (std::size_t first = 0; first <= history.size(); ++first) {
+        Tokens replaced = with_replaced(history, first, generator, kVocab);
+        replaced.resize(first + below(static_cast<std::uint32_t>(101 - first), generator));
+        replaced.resize(std::max(replaced.size(), kPrompt), 0);
         SequenceState state(kVocab, 100);
-        state.begin(counting(-1), {});
-        REQUIRE(state.follow(Log(history).first(10), Log(history).subspan(10)));
-        REQUIRE(state.follow(Log(replaced).first(10), Log(replaced).subspan(10)));
-        CHECK(matches_recount(state, kVocab, replaced, 10, -1));
+        state.begin(counting(last_n), {});
+        REQUIRE(state.follow(Log(history).first(kPrompt), Log(history).subspan(kPrompt)));
+        if (known == Known::nothing) {
+            state.doubt();
+        } else {
+            state.keep(known == Known::kept ? first : below(static_cast<std::uint32_t>(first + 1), generator));
+        }
+        REQUIRE(state.follow(Log(replaced).first(kPrompt), Log(replaced).subspan(kPrompt)));
+        CHECK(matches_recount(state, kVocab, replaced, kPrompt, last_n));
+    }
+}
+
+TEST_CASE("a history is followed by parts, also where it is doubted and replaced between them") {
+    std::mt19937_64 generator(11);
+    constexpr std::uint32_t kVocab = 20;
+    for (int round = 0; round < 300; ++round) {
+        SequenceState state(kVocab, 400);
+        state.begin(with_dry(-1), {});
+        Tokens history = random_tokens(400, kVocab, generator);
+        std::size_t kept = 400;
+        while (state.length() < history.size()) {
+            if (below(3, generator) == 0) {
+                kept = below(401, generator);
+                history = with_replaced(history, kept, generator, kVocab);
+                below(2, generator) == 0 ? state.doubt() : state.keep(kept);
+            }
+            REQUIRE(state.follow(Log(history).first(30), Log(history).subspan(30), 50));
+        }
+        REQUIRE(matches_recount(state, kVocab, history, 30, -1));
+        SequenceState fresh(kVocab, 400);
+        fresh.begin(with_dry(-1), {});
+        REQUIRE(fresh.follow(Log(history).first(30), Log(history).subspan(30)));
+        for (std::uint32_t token = 0; token < kVocab; ++token)
+            if (state.repeat_length(token) != fresh.repeat_length(token)) FAIL("token " << token);
     }
 }
 

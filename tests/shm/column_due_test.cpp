@@ -37,7 +37,7 @@ class Ahead {
         asked.sequence_slot = slot_;
         asked.position = position;
         asked.ticket = ticket_++;
-        asked.revision = segment_.sequence(slot_).revision.load();
+        asked.revision = segment_.sequence(slot_).revision(std::memory_order_relaxed).number;
         asked.after_steps = steps;
         asked.after_column = steps == 0 ? 0 : kColumn;
         return publisher_.publish(columns, proto::kFollows).value();

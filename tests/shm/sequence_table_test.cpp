@@ -135,16 +135,65 @@ TEST_CASE("a revision is a step's own only where that step made it, whichever it
         GENERATE(std::uint64_t{0}, 1U, 0x7FFFFFFFU, 0x80000000U, 0xFFFFFFFEU, 0xFFFFFFFFU, 1ULL << 32U);
     proto::ScheduleColumn column;
     column.sequence_slot = slot;
-    column.revision = segment.sequence(slot).revision.load();
+    column.revision = segment.sequence(slot).revision(std::memory_order_relaxed).number;
     CHECK_FALSE(revised_since(segment, column, step));
-    revise(segment, slot, step);
+    revise(segment, slot, 1, step);
     CHECK_FALSE(revised_since(segment, column, step));
     CHECK(revised_since(segment, column, step + 1));
     CHECK(revised_since(segment, column, step - 1));
     // A truncate or a finish is no step's.
-    column.revision = segment.sequence(slot).revision.load();
-    revise(segment, slot);
+    column.revision = segment.sequence(slot).revision(std::memory_order_relaxed).number;
+    revise(segment, slot, 1);
     CHECK(revised_since(segment, column, step));
+}
+
+TEST_CASE("a client that dies at any instruction of a fork leaves a free slot or the whole child") {
+    if (!can_single_step()) return;
+    TestSession session;
+    const auto prompt = tokens(4, 100);
+    const auto output = tokens(3, 200);
+    std::uint32_t parent = 0;
+    {
+        Segment segment = session.open();
+        SequenceTable table(segment);
+        NewSequence wanted = sequence(5, prompt);
+        wanted.output = output;
+        wanted.params.seed = 77;
+        parent = table.add(wanted).value();
+        segment.feedback(parent)[2] = {{0.5, 1.0}, 2, segment.sequence(parent).admission.load()};
+    }
+    long absent = 0;
+    long whole = 0;
+    const SteppedBody fork = [&](const std::function<void()>& marker) {
+        auto segment = Segment::attach(session.path(), Access::read_write);
+        SequenceTable table(segment.value());
+        marker();
+        (void)table.fork(parent, {5, 6, 2, 3});
+        marker();
+    };
+    die_everywhere(fork, [&](long instructions) {
+        INFO("killed after " << instructions << " instructions");
+        Segment segment = session.open();
+        SequenceTable table(segment);
+        const auto live = table.live();
+        REQUIRE((live.size() == 1 || live.size() == 2));
+        ++(live.size() == 1 ? absent : whole);
+        if (live.size() == 1) return;
+        const LiveSequence& child = live[0].uid == 6 ? live[0] : live[1];
+        REQUIRE(std::equal(child.prompt.begin(), child.prompt.end(), prompt.begin(), prompt.end()));
+        REQUIRE(std::equal(child.output.begin(), child.output.end(), output.begin(), output.begin() + 2));
+        const proto::SamplingParams params = segment.params(child.slot);
+        REQUIRE(params.seed == 77);
+        REQUIRE(params.child == 3);
+        const proto::FeedbackAfter& left = segment.feedback(child.slot)[2];
+        REQUIRE(left.feedback.level == 0.5);
+        REQUIRE(left.admission == segment.sequence(child.slot).admission.load());
+        table.remove(child.slot);
+        segment.feedback(child.slot) = {};
+        std::fill_n(segment.token_log(child.slot), 6, -1);
+    });
+    CHECK(absent > 0);
+    CHECK(whole > 0);
 }
 
 TEST_CASE("a client that dies at any instruction of an admission leaves a free slot or the whole sequence") {

@@ -42,7 +42,7 @@ class Windows {
             asked.sequence_slot = slot_;
             asked.row = static_cast<std::uint16_t>(row);
             asked.ticket = ticket_++;
-            asked.revision = segment_.sequence(slot_).revision.load();
+            asked.revision = segment_.sequence(slot_).revision(std::memory_order_relaxed).number;
             if (row > 0) continue;
             asked.after_steps = steps;
             asked.after_column = steps == 0 ? 0 : last_column_;
