@@ -103,6 +103,14 @@ void add_engine_options(CLI::App& command, SimOptions& options) {
         ->check(CLI::Range(0U, proto::kMaxWindowRows - 1))
         ->group(group);
     command
+        .add_option(
+            "--replay", options.replay,
+            "Rows are perturbed, as by passes of changing shape. After so many tokens a window decides them "
+            "again from rows as they should be, and releases those that match and the first that does not")
+        ->capture_default_str()
+        ->check(CLI::Range(0U, proto::kMaxWindowRows - 1))
+        ->group(group);
+    command
         .add_option("--stage-ms", options.stage_ms,
                     "Duration of a pipeline stage in ms; on a GPU, of the forward pass")
         ->capture_default_str()
@@ -248,8 +256,20 @@ void check_transport(const SimOptions& options) {
     throw CLI::ValidationError(option, "needs --transport rows: lean steps have no use for it");
 }
 
+void check_replay(const SimOptions& options) {
+    if (options.replay == 0) return;
+    const char* option = options.draft > 0       ? "--draft"
+                         : options.ahead > 1     ? "--ahead"
+                         : options.truncates > 0 ? "--truncates"
+                                                 : nullptr;
+    if (option == nullptr) return;
+    throw CLI::ValidationError(option, "not supported with --replay, which plans windows and truncates itself");
+}
+
 void check_together(const SimOptions& options) {
     check_transport(options);
+    check_replay(options);
+    const char* const windows = options.replay > 0 ? "--replay" : "--draft";
     if (options.steps_in_flight() > proto::kMaxSlots) {
         throw CLI::ValidationError(
             "--in-flight", "microbatches times --ahead must be at most " + std::to_string(proto::kMaxSlots));
@@ -258,20 +278,20 @@ void check_together(const SimOptions& options) {
         throw CLI::ValidationError("--ahead",
                                    "not supported with --writer cuda, whose model needs delivered tokens");
     }
-    if ((1 + options.draft) * options.ahead > proto::kMaxWindowRows) {
-        throw CLI::ValidationError("--draft", "one more than it, times --ahead, must be at most " +
+    if (options.window_rows() * options.ahead > proto::kMaxWindowRows) {
+        throw CLI::ValidationError(windows, "one more than it, times --ahead, must be at most " +
                                                   std::to_string(proto::kMaxWindowRows) +
                                                   ": the rows that a sequence may have in flight");
     }
     if (options.rows_at_most() > proto::kMaxBatch) {
-        throw CLI::ValidationError("--draft", "one more than it, times --batch, must be at most " +
+        throw CLI::ValidationError(windows, "one more than it, times --batch, must be at most " +
                                                   std::to_string(proto::kMaxBatch) + ": the rows of a step");
     }
-    if (options.draft > 0 && options.on_gpu) {
-        throw CLI::ValidationError("--draft", "not supported with --writer cuda in this version");
+    if (options.window_rows() > 1 && options.on_gpu) {
+        throw CLI::ValidationError(windows, "not supported with --writer cuda in this version");
     }
-    if (options.draft > 0 && options.randoms_in_ring) {
-        throw CLI::ValidationError("--draft",
+    if (options.window_rows() > 1 && options.randoms_in_ring) {
+        throw CLI::ValidationError(windows,
                                    "not supported with --randoms ring: a writer knows no row's position");
     }
     if (options.awaits_tokens && (!options.on_gpu || options.microbatches() != 1)) {

@@ -15,6 +15,21 @@ constexpr double kTwins = 0.1;   // of a tree's
 
 }  // namespace
 
+DraftedRow head_behind(std::span<const std::int32_t> output) {
+    return {output.empty() ? proto::RowInput::kAny : output.back(), 0,
+            static_cast<std::uint32_t>(output.size())};
+}
+
+std::vector<DraftedRow> replayed_behind(std::span<const std::int32_t> output,
+                                        std::span<const std::int32_t> cut) {
+    std::vector<DraftedRow> rows = {head_behind(output)};
+    for (const std::int32_t token : cut) {
+        const auto parent = static_cast<std::uint32_t>(rows.size()) - 1;
+        rows.push_back({token, parent, rows.back().position + 1});
+    }
+    return rows;
+}
+
 Drafter::Drafter(const World& world)
     : world_(world), row_(world), workspace_(world.vocabulary.geometry.vocab) {}
 
@@ -34,10 +49,10 @@ const std::vector<DraftedRow>& Drafter::draft(const Request& request, std::span<
     KeyedStream random(key_of(world_.options.seed, kDraftKey, request.index, position, rows, writers));
     // The scheduler gives a mask for each row, and knows chains alone.
     const bool tree = !request.masked && random.chance(kTrees);
-    rows_.assign(1, {output.empty() ? proto::RowInput::kAny : output.back(), 0, position});
+    rows_.assign(1, head_behind(output));
     path_.assign(output.begin(), output.end());
     std::uint32_t tip = 0;  // the last row of the path that is right
-    std::int32_t next = rows > 1 ? guess(request, prompt, path_) : 0;
+    std::int32_t next = guess(request, prompt, path_);
     for (std::uint32_t row = 1; row < rows; ++row) {
         DraftedRow drafted;
         drafted.parent = tree ? random.below(row) : row - 1;

@@ -40,6 +40,8 @@ struct LedgerHead {
     std::atomic<std::uint64_t> gaps{0};
     std::atomic<std::uint64_t> recovered{0};  // delivered from a sequence's log after a scheduler's death
     std::atomic<std::uint64_t> truncated{0};
+    std::atomic<std::uint64_t> replayed{0};        // tokens that were decided again
+    std::atomic<std::uint64_t> rolled_back{0};     // those of them that did not stay
     std::atomic<std::uint64_t> block_requests{0};  // block requests in rank 0's segment
     std::atomic<std::uint64_t> late_steps{0};  // steps whose tokens came too late for a waiting GPU stream
     std::atomic<std::uint64_t> readmitted{0};  // sequences added again with their output

@@ -1,6 +1,7 @@
 // Options of `croupier sim`: the simulated engine, the daemon, and the processes to kill.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 
@@ -33,6 +34,9 @@ struct SimOptions {
     std::uint32_t in_flight = 0;  // 0: pp + 1
     std::uint32_t ahead = 1;      // steps in flight of one microbatch
     std::uint32_t draft = 0;      // tokens that a window drafts at most
+    // Tokens that are decided from perturbed rows before a window decides them again, from their own; 0: rows
+    // are not perturbed.
+    std::uint32_t replay = 0;
     std::uint32_t truncates = 0;  // how often a sequence is truncated and decided again
     double stage_ms = 0.0;
     double arrival_rate = 0.0;  // requests a second; 0: all at once
@@ -66,7 +70,9 @@ struct SimOptions {
     std::uint32_t timeout_s = 600;
 
     std::uint32_t microbatches() const { return in_flight == 0 ? pp + 1 : in_flight; }
-    std::uint32_t rows_at_most() const { return batch * (1 + draft); }  // of a step
+    // Of a window. A replay has a row for each token, and one for the token behind them.
+    std::uint32_t window_rows() const { return 1 + std::max(draft, replay); }
+    std::uint32_t rows_at_most() const { return batch * window_rows(); }  // of a step
     std::uint32_t steps_in_flight() const { return microbatches() * ahead; }
     // Some mixed requests are intended to end with an error (Request::may_fail). Not in the demo, and not
     // with a running daemon, whose alerts would fire.

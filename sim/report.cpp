@@ -86,6 +86,8 @@ Report collect_report(const World& world) {
     report.recovered = head.recovered.load();
     report.readmitted = head.readmitted.load();
     report.truncated = head.truncated.load();
+    report.replayed = head.replayed.load();
+    report.rolled_back = head.rolled_back.load();
     report.block_requests = head.block_requests.load();
     report.late_steps = head.late_steps.load();
     report.step_latency = latency_of(head.step_latency);
@@ -118,6 +120,8 @@ std::string to_json(const Report& report, const SimOptions& options) {
         {"recovered", report.recovered},
         {"readmitted", report.readmitted},
         {"truncated", report.truncated},
+        {"replayed", report.replayed},
+        {"rolled_back", report.rolled_back},
         {"block_requests", report.block_requests},
         {"late_steps", report.late_steps},
         {"failed_requests", report.failed},
@@ -138,6 +142,8 @@ std::string to_json(const Report& report, const SimOptions& options) {
           {"pp", options.pp},
           {"in_flight", options.steps_in_flight()},
           {"ahead", options.ahead},
+          {"draft", options.draft},
+          {"replay", options.replay},
           {"tile", options.tile},
           {"summaries", options.summaries},
           {"transport", name_of(options.transport)},

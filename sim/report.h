@@ -30,6 +30,8 @@ struct Report {
     std::uint64_t recovered = 0;
     std::uint64_t readmitted = 0;
     std::uint64_t truncated = 0;
+    std::uint64_t replayed = 0;
+    std::uint64_t rolled_back = 0;
     std::uint64_t block_requests = 0;
     std::uint64_t late_steps = 0;          // steps whose tokens came too late for a waiting GPU stream
     std::uint64_t failed = 0;              // requests that ended with a decision error

@@ -144,6 +144,10 @@ std::string to_text(const Report& report, const World& world) {
                        line("decision", milliseconds(report.decision) + " after the last logits");
     if (world.options.on_gpu)
         text += line("on the GPU", milliseconds(report.hbm_to_hbm) + " from logits to tokens, full batches");
+    if (world.options.replay > 0) {
+        text += line("replays", count_of(report.replayed, "token") + " decided again, " +
+                                    with_commas(report.rolled_back) + " of them rolled back");
+    }
     if (report.kills > 0) {
         text += line("kills", with_commas(report.kills) + "; " + count_of(report.recovered, "token") +
                                   " recovered from logs, " + count_of(report.readmitted, "sequence") +

@@ -19,7 +19,7 @@ constexpr std::uint32_t kLongestWaitMs = 1000;
 constexpr std::uint64_t kTruncateKey = 9;
 constexpr std::uint64_t kTruncateOneIn = 24;
 constexpr std::uint64_t kRowsKey = 11;
-// Longer than the part of a log that a sampler compares, but shorter than the feedback that is kept.
+// Shorter than the feedback that is kept.
 constexpr std::uint32_t kTruncateMost = 48;
 
 std::string decision_text(const croupier_decision& decision) {
@@ -123,18 +123,22 @@ bool Scheduler::submit(Microbatch& batch) {
 
 croupier_column Scheduler::column_of(std::uint32_t index) {
     const Request& request = world_.plan[index];
+    const std::uint32_t rows = replays() ? replayed_rows(index) : drafted_rows(request);
     const std::uint32_t position = progress_[index].next;
-    const std::uint64_t chance = key_of(world_.options.seed, kRowsKey, next_step_, index);
-    // A mask depends on the position, which is not known behind a window in flight.
-    const bool alone = request.masked && world_.options.ahead > 1;
-    const auto drafts = alone ? 0 : static_cast<std::uint32_t>(chance % (world_.options.draft + 1));
-    if (!request.masked) return {request.uid(), nullptr, 1 + drafts, 0};
+    if (!request.masked) return {request.uid(), nullptr, rows, 0};
     std::vector<std::uint32_t>& masks = masks_.emplace_back();
-    for (std::uint32_t row = 0; row <= drafts; ++row) {
+    for (std::uint32_t row = 0; row < rows; ++row) {
         const auto mask = world_.masks.row(request, position + row);
         masks.insert(masks.end(), mask.begin(), mask.end());
     }
-    return {request.uid(), masks.data(), 1 + drafts, 0};
+    return {request.uid(), masks.data(), rows, 0};
+}
+
+std::uint32_t Scheduler::drafted_rows(const Request& request) const {
+    // A mask depends on the position, which is not known behind a window in flight.
+    if (request.masked && world_.options.ahead > 1) return 1;
+    const std::uint64_t chance = key_of(world_.options.seed, kRowsKey, next_step_, request.index);
+    return 1 + static_cast<std::uint32_t>(chance % (world_.options.draft + 1));
 }
 
 void Scheduler::await_step() {
@@ -172,6 +176,9 @@ void Scheduler::deliver_step(const client::Step& step, const StepInFlight& sent)
     for (const croupier_decision& decision : step.decisions) {
         if (decision.error == CROUPIER_DECISION_VOID) {
             check_void(decision, step.step);
+        } else if (replays() &&
+                   progress_[request_of(decision)].replay.state != Replay::State::in_flight) {
+            note_perturbed(decision);
         } else {
             deliver(decision);
         }
@@ -180,8 +187,9 @@ void Scheduler::deliver_step(const client::Step& step, const StepInFlight& sent)
 
 // How many tokens a window brings is known once it is decided.
 void Scheduler::note_progress(const StepInFlight& sent) {
-    if (world_.options.draft == 0 || world_.options.ahead > 1) return;
+    if (world_.options.window_rows() == 1 || world_.options.ahead > 1) return;
     for (const std::uint32_t request : sent.requests) {
+        if (progress_[request].replay.state == Replay::State::in_flight) end_replay(request);
         if (ledger_.ended(request)) continue;
         progress_[request].next =
             static_cast<std::uint32_t>(session_.output(world_.plan[request].uid()).size());
@@ -215,7 +223,7 @@ void Scheduler::truncate_some(const StepInFlight& sent) {
         if (chance % kTruncateOneIn != 0 || outputs == 0) continue;
         const auto back = static_cast<std::uint32_t>(chance >> 32U) % std::min(outputs, kTruncateMost) + 1;
         session_.truncate(world_.plan[request].uid(), outputs - back);
-        progress_[request] = {outputs - back, next_step_};
+        progress_[request] = {outputs - back, next_step_, {}};
         head.truncated.fetch_add(1, std::memory_order_relaxed);
     }
 }

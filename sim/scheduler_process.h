@@ -34,10 +34,17 @@ class Scheduler {
         std::vector<std::uint32_t> requests;
         std::deque<StepInFlight> steps;
     };
+    // Decisions of a request from perturbed rows are not delivered, but decided again.
+    struct Replay {
+        enum class State { none, due, in_flight } state = State::none;
+        std::uint32_t from = 0;               // in flight: this position on
+        std::vector<std::int32_t> cut = {};  // what stood there
+    };
     // The state of a request in the session.
     struct Progress {
         std::uint32_t next = 0;        // the next position to submit, or fewer behind a window in flight
         std::uint64_t void_below = 0;  // its columns in steps before this one bring no token
+        Replay replay = {};
     };
 
     void recover();
@@ -50,6 +57,12 @@ class Scheduler {
     void fill(Microbatch& batch);
     bool submit(Microbatch& batch);
     croupier_column column_of(std::uint32_t request);
+    std::uint32_t drafted_rows(const Request& request) const;
+    // The rows of the request's next column, which goes back to what is delivered where a replay is due.
+    std::uint32_t replayed_rows(std::uint32_t request);
+    void note_perturbed(const croupier_decision& decision);
+    void end_replay(std::uint32_t request);
+    bool replays() const { return world_.options.replay > 0; }
     void note_progress(const StepInFlight& sent);
     bool anything_in_flight() const;
     std::uint32_t milliseconds_to_next_arrival() const;

@@ -30,7 +30,8 @@ void Scheduler::take_over_steps_in_flight() {
     while (session_.in_flight() > 0) {
         const auto step = wait_step(session_, 1000);
         if (!step) continue;
-        for (const croupier_decision& decision : step->decisions) take_over_decision(decision);
+        if (!replays())
+            for (const croupier_decision& decision : step->decisions) take_over_decision(decision);
         ledger_.head().steps.fetch_add(1, std::memory_order_relaxed);
         ledger_.ring();
     }
@@ -52,10 +53,12 @@ void Scheduler::take_over_sequences(std::vector<bool>& live) {
         }
         const auto request = static_cast<std::uint32_t>(uid - 1);
         live[request] = true;
-        deliver_from_log(world_.plan[request], world_.plan[request].params.max_tokens);
+        if (!replays()) deliver_from_log(world_.plan[request], world_.plan[request].params.max_tokens);
         if (ledger_.ended(request)) {
             session_.finish(uid);
         } else {
+            // Which tokens of its log are from perturbed rows only the dead one knew.
+            if (replays()) progress_[request].replay.state = Replay::State::due;
             // It may have been truncated to less than the ledger has.
             progress_[request].next = static_cast<std::uint32_t>(session_.output(uid).size());
             orphans_.push_back(request);

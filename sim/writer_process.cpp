@@ -13,6 +13,7 @@
 #include "shm/futex.h"
 #include "shm/step_window.h"
 #include "sim/drafter.h"
+#include "sim/keyed_hash.h"
 
 namespace croupier::sim {
 namespace {
@@ -22,6 +23,9 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds kLook{100};
 constexpr std::chrono::seconds kAttachPatience{30};
+constexpr std::uint64_t kPerturbKey = 12;
+constexpr double kPerturbed = 0.05;
+constexpr float kPerturbedTo = 40.0F;
 
 // The rank may stay locked until the kernel has cleaned up a killed writer.
 std::optional<RankWriter> attach(const World& world, std::uint32_t rank) {
@@ -41,8 +45,8 @@ class WriterLoop {
     WriterLoop(const World& world, RankWriter writer)
         : world_(world),
           writer_(std::move(writer)),
-          shard_(writer_.geometry().shards[writer_.rank()]),
-          drafter_(world) {
+          shard_(writer_.geometry().shards[writer_.rank()]) {
+        if (world.options.draft > 0) drafter_.emplace(world);
         const std::size_t row_bytes =
             std::size_t{shard_.count} * proto::element_bytes(writer_.geometry().dtype);
         row_bytes_ = (row_bytes + 63) / 64 * 64;
@@ -64,34 +68,62 @@ class WriterLoop {
     // Returns false if the writer must attach again.
     bool make_rows(std::uint64_t step) {
         const auto columns = writer_.columns(step);
+        const std::uint32_t writers = writers_so_far();
         pointers_.clear();
         inputs_.clear();
         for (std::uint32_t head = 0, next = 0; head < columns.size(); head = next) {
             for (next = head + 1; next < columns.size() && columns[next].load().row != 0;) ++next;
             const auto due = await_due(step, head, columns[head]);
             if (!due) return false;
-            make_window(columns[head], due->outputs, head, next - head);
+            const Request& request = request_of(columns[head]);
+            const std::int32_t* log = writer_.segment().token_log(columns[head].load().sequence_slot);
+            const std::span<const std::int32_t> prompt(log, request.prompt_length);
+            draft(request, prompt, {prompt.data() + prompt.size(), due->outputs}, next - head, writers);
+            for (const DraftedRow& drafted : drafted_) make_row(request, prompt.back(), drafted, head);
+            if (world_.options.replay > 0 && next == head + 1) perturb(step, request);
         }
         return true;
     }
 
-    void make_window(const proto::ScheduleColumn& asked, std::uint32_t outputs, std::uint32_t head,
-                     std::uint32_t rows) {
-        const Request& request = world_.plan[static_cast<std::uint32_t>(asked.sequence_uid - 1)];
-        const std::int32_t* log = writer_.segment().token_log(asked.sequence_slot);
-        const std::span<const std::int32_t> prompt(log, request.prompt_length);
-        const std::span<const std::int32_t> output(log + request.prompt_length, outputs);
+    std::uint32_t writers_so_far() const {
         std::uint32_t writers = 0;
         for (std::uint32_t rank = 0; rank < writer_.geometry().tp; ++rank)
             writers += writer_.segment().header().writers[rank].attached.load(std::memory_order_relaxed);
-        for (const DraftedRow& drafted : drafter_.draft(request, prompt, output, rows, writers)) {
-            std::byte* row = rows_.data() + pointers_.size() * row_bytes_;
-            const std::int32_t previous =
-                drafted.input == proto::RowInput::kAny ? prompt.back() : drafted.input;
-            world_.rows.write(request, drafted.position, previous, shard_.first_id, shard_.count, row);
-            pointers_.push_back(row);
-            inputs_.push_back({drafted.input, head + drafted.parent});
+        return writers;
+    }
+
+    const Request& request_of(const proto::ScheduleColumn& asked) const {
+        return world_.plan[static_cast<std::uint32_t>(asked.sequence_uid - 1)];
+    }
+
+    void draft(const Request& request, std::span<const std::int32_t> prompt,
+               std::span<const std::int32_t> output, std::uint32_t rows, std::uint32_t writers) {
+        if (rows == 1) {
+            drafted_.assign(1, head_behind(output));
+        } else if (world_.options.replay > 0) {
+            // What a truncate cuts off stands in the log until it is decided again.
+            drafted_ = replayed_behind(output, {output.data() + output.size(), rows - 1});
+        } else {
+            drafted_ = drafter_->draft(request, prompt, output, rows, writers);
         }
+    }
+
+    void make_row(const Request& request, std::int32_t prompt_end, const DraftedRow& drafted,
+                  std::uint32_t head) {
+        std::byte* row = rows_.data() + pointers_.size() * row_bytes_;
+        const std::int32_t previous = drafted.input == proto::RowInput::kAny ? prompt_end : drafted.input;
+        world_.rows.write(request, drafted.position, previous, shard_.first_id, shard_.count, row);
+        pointers_.push_back(row);
+        inputs_.push_back({drafted.input, head + drafted.parent});
+    }
+
+    // Of the last row: all ranks perturb the same steps' rows.
+    void perturb(std::uint64_t step, const Request& request) {
+        KeyedStream random(key_of(world_.options.seed, kPerturbKey, step, request.index));
+        if (!random.chance(kPerturbed)) return;
+        const std::uint32_t token = random.below(world_.options.vocab) - shard_.first_id;
+        if (token >= shard_.count) return;
+        world_.rows.set_value(rows_.data() + (pointers_.size() - 1) * row_bytes_, token, kPerturbedTo);
     }
 
     // Waits for the tokens with which the next forward pass begins. Returns nothing if they are not decided
@@ -134,7 +166,7 @@ class WriterLoop {
         const auto randoms = writer_.randoms(step);
         for (std::size_t column = 0; column < columns.size(); ++column) {
             const proto::ScheduleColumn asked = columns[column];
-            const Request& request = world_.plan[static_cast<std::uint32_t>(asked.sequence_uid - 1)];
+            const Request& request = request_of(asked);
             const std::uint32_t position = request.prompt_length + asked.position;
             for (std::uint32_t stream = 0; stream < 4; ++stream) {
                 randoms[column].stream[stream] =
@@ -151,7 +183,8 @@ class WriterLoop {
     std::vector<std::byte> rows_;
     std::vector<const void*> pointers_;
     std::vector<proto::RowInput> inputs_;  // of the same columns
-    Drafter drafter_;
+    std::optional<Drafter> drafter_;
+    std::vector<DraftedRow> drafted_;
     Clock::time_point due_{};
 };
 
