@@ -25,6 +25,7 @@ class AttachedSession {
     bool resumed() const { return link_.facts().resumed; }
 
     shm::Result<bool> add(const croupier_sequence& given);
+    shm::Result<bool> fork(const shm::Fork& fork) { return place_->fork(fork); }
     shm::Result<bool> finish(std::uint64_t uid) { return place_->finish(uid); }
     shm::Result<bool> truncate(std::uint64_t uid, std::uint32_t outputs) {
         return place_->truncate(uid, outputs);

@@ -75,6 +75,12 @@ shm::Result<bool> LocalRing::add(const croupier_sequence& sequence) {
     return sequences_.add(admitted.sequence);
 }
 
+shm::Result<bool> LocalRing::fork(const shm::Fork& fork) {
+    CROUPIER_TRY(check_usable());
+    CROUPIER_TRY(check_child(fork.child));
+    return sequences_.fork(fork);
+}
+
 shm::Result<bool> LocalRing::finish(std::uint64_t uid) {
     CROUPIER_TRY(check_usable());
     return ring_if_void(sequences_.finish(uid));

@@ -32,6 +32,7 @@ class LocalRing final : public SchedulePlace {
     }
 
     shm::Result<bool> add(const croupier_sequence& sequence) override;
+    shm::Result<bool> fork(const shm::Fork& fork) override;
     shm::Result<bool> finish(std::uint64_t uid) override;
     shm::Result<bool> truncate(std::uint64_t uid, std::uint32_t outputs) override;
     std::size_t list(std::span<std::uint64_t> uids) const override { return sequences_.list(uids); }

@@ -275,6 +275,20 @@ shm::Result<bool> RelayedRing::add(const croupier_sequence& sequence) {
     return true;
 }
 
+shm::Result<bool> RelayedRing::fork(const shm::Fork& fork) {
+    CROUPIER_TRY(may_write());
+    CROUPIER_TRY(check_child(fork.child));
+    CROUPIER_TRY_VALUE(parent, outputs_.find(fork.parent));
+    const Output& output = parent->place;
+    if (fork.outputs > output.size()) return shm::beyond_output(fork.parent, output.size(), fork.outputs);
+    CROUPIER_TRY(outputs_.check_new(fork.uid));
+    CROUPIER_TRY(shm::check_room(geometry_, outputs_.held(), {}));
+    flatbuffers::FlatBufferBuilder builder;
+    CROUPIER_TRY(send(builder, wire::CreateForkSequence(builder, fork.parent, fork.uid, fork.outputs, fork.child)));
+    outputs_.insert(fork.uid, Output(output.begin(), output.begin() + fork.outputs));
+    return true;
+}
+
 shm::Result<bool> RelayedRing::finish(std::uint64_t uid) {
     // Sequences may still be finished while the daemon drains.
     auto allowed = may_write();
@@ -361,11 +375,11 @@ void RelayedRing::take_window(Entry& entry, std::span<const croupier_decision> r
     const bool current = !entry.is_void_in(taken_);
     bool ended = false;
     for (const croupier_decision& decision : rows) {
-        if (decision.error == CROUPIER_DECISION_REJECTED) continue;
         // A token that was decided before this client attached is in the output already.
         const bool next = decision.error == 0 && decision.position == entry.place.size();
         if (current && next) entry.place.push_back(decision.token);
-        ended = ended || decision.error != 0 || (decision.flags & proto::kStoppedMask) != 0;
+        ended = ended || (decision.flags & CROUPIER_STOPPED) != 0 ||
+                proto::is_failure(static_cast<proto::DecisionError>(decision.error));
     }
     const bool gone = outputs_.leave(entry, taken_, static_cast<std::uint32_t>(rows.size())).has_value();
     if (!gone && current && ended) outputs_.make_void(entry);

@@ -35,6 +35,7 @@ class RelayedRing final : public SchedulePlace, public StepMessages {
     const proto::Geometry& geometry() const override { return geometry_; }
 
     shm::Result<bool> add(const croupier_sequence& sequence) override;
+    shm::Result<bool> fork(const shm::Fork& fork) override;
     shm::Result<bool> finish(std::uint64_t uid) override;
     shm::Result<bool> truncate(std::uint64_t uid, std::uint32_t outputs) override;
     std::size_t list(std::span<std::uint64_t> uids) const override { return outputs_.list(uids); }

@@ -55,6 +55,10 @@ shm::Result<bool> RingRelay::carry_out(const wire::Message& message) {
             return attach(*message.body_as_AttachSession());
         case wire::Body::AddSequence:
             return add(*message.body_as_AddSequence());
+        case wire::Body::ForkSequence: {
+            const auto& fork = *message.body_as_ForkSequence();
+            return ring_->fork({fork.parent(), fork.uid(), fork.outputs(), fork.child()});
+        }
         case wire::Body::FinishSequence:
             return ring_->finish(message.body_as_FinishSequence()->uid());
         case wire::Body::TruncateSequence: {

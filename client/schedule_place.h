@@ -8,6 +8,7 @@
 #include "croupier/client.h"
 #include "proto/geometry.h"
 #include "shm/error.h"
+#include "shm/sequence_table.h"
 
 namespace croupier::client {
 
@@ -19,6 +20,7 @@ class SchedulePlace {
     virtual const proto::Geometry& geometry() const = 0;
 
     virtual shm::Result<bool> add(const croupier_sequence& sequence) = 0;
+    virtual shm::Result<bool> fork(const shm::Fork& fork) = 0;
     virtual shm::Result<bool> finish(std::uint64_t uid) = 0;
     virtual shm::Result<bool> truncate(std::uint64_t uid, std::uint32_t outputs) = 0;
     virtual std::size_t list(std::span<std::uint64_t> uids) const = 0;

@@ -118,6 +118,21 @@ client::Sequence SmallEngine::sequence(std::uint64_t uid, std::uint32_t vocab) {
     return made;
 }
 
+client::Sequence SmallEngine::with_state(std::uint64_t uid, std::uint32_t vocab) {
+    client::Sequence made = sequence(uid, vocab);
+    made.params.temperature = 0.9;
+    if (uid % 5 == 0) {
+        made.params.top_k = 0;
+        made.params.top_p = 1.0;
+        made.params.mirostat = uid % 2 == 0 ? 1 : 2;
+    }
+    if (uid % 5 == 1) made.params.dry_multiplier = 0.8;
+    if (uid % 5 == 2) made.params.penalty_last_n = 24;
+    if (uid % 5 == 3) made.params.adaptive_target = 0.4;
+    made.params.frequency_penalty = 0.4;
+    return made;
+}
+
 void SmallEngine::admit(std::uint32_t count) {
     for (std::uint64_t uid = 1; uid <= count; ++uid) {
         client::Sequence made = sequence(uid, shape_.vocab);
@@ -149,11 +164,28 @@ std::uint64_t SmallEngine::submit() {
 void SmallEngine::truncate(std::uint64_t uid, std::uint32_t outputs) {
     session_->truncate(uid, outputs);
     streams_[uid].resize(outputs);
+    keep_feedback(uid, outputs);
+    submitted_[uid] = outputs;
+    expect_void(uid);
+}
+
+void SmallEngine::keep_feedback(std::uint64_t uid, std::uint32_t outputs) {
     const bool reached = feedback_[uid].size() - outputs <= proto::kFeedbackReach + std::size_t{1};
     feedback_[uid].resize(outputs + std::size_t{1});
     if (!reached) feedback_[uid].back() = {};
+}
+
+void SmallEngine::fork(std::uint64_t parent, std::uint64_t uid, std::uint32_t outputs, std::uint32_t child) {
+    session_->fork(parent, uid, outputs, child);
+    client::Sequence forked = asked_.at(parent);
+    forked.uid = uid;
+    forked.params.child = child;
+    asked_[uid] = forked;
+    streams_[uid] = streams_.at(parent);
+    streams_[uid].resize(outputs);
+    feedback_[uid] = feedback_.at(parent);
+    keep_feedback(uid, outputs);
     submitted_[uid] = outputs;
-    expect_void(uid);
 }
 
 std::vector<std::uint32_t> SmallEngine::hot_blocks() const {

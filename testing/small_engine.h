@@ -61,6 +61,8 @@ class SmallEngine {
     void write_if_wanted();
     // Cuts its stream back; what is in flight of it is expected to be void.
     void truncate(std::uint64_t uid, std::uint32_t outputs);
+    // Another sequence, one column more, that goes on from its first outputs.
+    void fork(std::uint64_t parent, std::uint64_t uid, std::uint32_t outputs, std::uint32_t child);
     // Its columns in the steps submitted so far bring no token.
     void expect_void(std::uint64_t uid) { void_below_[uid] = next_step_; }
     // Whatever the reference says of it, the sequence is answered with this error from now on.
@@ -95,8 +97,11 @@ class SmallEngine {
     static std::vector<float> row(std::uint32_t vocab, std::uint64_t uid, std::uint32_t position);
     static std::vector<std::uint32_t> mask(std::uint32_t vocab, std::uint64_t uid, std::uint32_t position);
     static client::Sequence sequence(std::uint64_t uid, std::uint32_t vocab);
+    // With every state that depends on its outputs: counts, a window of them, DRY, mirostat and adaptive-p.
+    static client::Sequence with_state(std::uint64_t uid, std::uint32_t vocab);
 
   private:
+    void keep_feedback(std::uint64_t uid, std::uint32_t outputs);
     void check(const client::Step& step);
     std::vector<std::vector<std::uint16_t>> rows_of(const gpu_writer::RankWriter& writer,
                                                     std::uint64_t step) const;

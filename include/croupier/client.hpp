@@ -132,6 +132,11 @@ class Session {
         if (croupier_add(session_.get(), &plain, &error) != 0) throw Failure(error);
     }
 
+    void fork(std::uint64_t parent, std::uint64_t uid, std::uint32_t outputs, std::uint32_t child) {
+        croupier_error error{};
+        if (croupier_fork(session_.get(), parent, uid, outputs, child, &error) != 0) throw Failure(error);
+    }
+
     void finish(std::uint64_t uid) {
         croupier_error error{};
         if (croupier_finish(session_.get(), uid, &error) != 0) throw Failure(error);

@@ -211,6 +211,20 @@ class Session {
         });
     }
 
+    void fork(nb::handle given, nb::handle of_child, nb::handle outputs, nb::handle child) {
+        const std::uint64_t parent = uid_of(given);
+        const std::uint64_t uid = uid_of(of_child);
+        const auto kept = number_of<std::uint32_t>(outputs);
+        const auto number = number_of<std::uint32_t>(child);
+        if (!kept) throw bad_argument("outputs is " + shown(outputs) + "; allowed: how many to go on from");
+        if (!number) throw bad_argument("child is " + shown(child) + "; allowed: 0 to 1023");
+        held_.use_briefly([&](croupier_session* session) {
+            checked([&](croupier_error* error) {
+                return croupier_fork(session, parent, uid, *kept, *number, error);
+            });
+        });
+    }
+
     void truncate(nb::handle given, nb::handle outputs) {
         const std::uint64_t uid = uid_of(given);
         const auto kept_outputs = number_of<std::uint32_t>(outputs);
@@ -326,6 +340,11 @@ void bind_session(nb::module_& module) {
              "seconds.")
         .def("finish", &Session::finish, nb::arg("uid").none(), nb::sig("def finish(self, uid: int) -> None"),
              "Ends a sequence; its columns in flight are answered as void.")
+        .def("fork", &Session::fork, nb::arg("parent").none(), nb::arg("uid").none(), nb::kw_only(),
+             nb::arg("outputs").none(), nb::arg("child").none(),
+             nb::sig("def fork(self, parent: int, uid: int, *, outputs: int, child: int) -> None"),
+             "Adds a sequence that goes on from the first `outputs` outputs of a live one, with all that it "
+             "was added with. child: its own number, 0 to 1023; with the parent's it is decided as the parent.")
         .def("truncate", &Session::truncate, nb::arg("uid").none(), nb::arg("outputs").none(),
              nb::sig("def truncate(self, uid: int, outputs: int) -> None"),
              "Keeps the first `outputs` tokens of its output; what it has in flight is void.")

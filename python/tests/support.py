@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 import croupier
 
@@ -98,6 +99,20 @@ def mask_of(allowed: np.ndarray) -> np.ndarray:
     words = np.zeros((len(allowed) + 31) // 32 * 32, bool)
     words[: len(allowed)] = allowed
     return np.packbits(words, bitorder="little").view(np.uint32)
+
+
+GREEDY = croupier.Params(temperature=0)
+
+
+def best(uid: int, position: int) -> int:
+    return int(np.argmax(row(uid, position)))
+
+
+def fails(name: str, call: Callable[[], object], text: str = "") -> None:
+    with pytest.raises(croupier.Error) as failed:
+        call()
+    assert failed.value.name == name, failed.value
+    assert text in failed.value.text
 
 
 class Engine:

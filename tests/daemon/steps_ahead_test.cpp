@@ -36,22 +36,6 @@ void collect_all(SmallEngine& engine, std::size_t columns) {
     for (std::uint32_t i = 0; i < kAhead; ++i) engine.collect_columns(columns);
 }
 
-// With every state that a truncate has to roll back: counts, a window of them, DRY, mirostat and adaptive-p.
-client::Sequence with_state(std::uint64_t uid, std::uint32_t vocab) {
-    client::Sequence made = SmallEngine::sequence(uid, vocab);
-    made.params.temperature = 0.9;
-    if (uid % 5 == 0) {
-        made.params.top_k = 0;
-        made.params.top_p = 1.0;
-        made.params.mirostat = uid % 2 == 0 ? 1 : 2;
-    }
-    if (uid % 5 == 1) made.params.dry_multiplier = 0.8;
-    if (uid % 5 == 2) made.params.penalty_last_n = 24;
-    if (uid % 5 == 3) made.params.adaptive_target = 0.4;
-    made.params.frequency_penalty = 0.4;
-    return made;
-}
-
 std::uint64_t counter_of(const SmallEngine& engine, SessionCounter which) {
     const auto segment = shm::Segment::attach(engine.segment_path(), shm::Access::read_only);
     return segment.value().header().counter(which).load();
@@ -158,9 +142,8 @@ TEST_CASE("a truncated sequence continues as if the removed tokens had never bee
     const bool zmq = GENERATE(false, true);
     const DaemonProcess daemon;
     SmallEngine engine(daemon.endpoint(), "engine", ahead(zmq));
-    for (std::uint64_t uid = 1; uid <= 8; ++uid) engine.admit(with_state(uid, 1000));
+    for (std::uint64_t uid = 1; uid <= 8; ++uid) engine.admit(SmallEngine::with_state(uid, 1000));
     engine.steps(60);
-    // Beyond the tokens that a sampler compares, within them, to the last one, by none.
     for (const std::uint32_t back : {48U, 3U, 1U, 0U}) {
         for (std::uint64_t uid = 1; uid <= 8; uid += 2) {
             engine.truncate(uid, static_cast<std::uint32_t>(engine.streams().at(uid).size()) - back);
@@ -173,7 +156,7 @@ TEST_CASE("a truncate makes void what is in flight, and the next step stands beh
     const bool zmq = GENERATE(false, true);
     const DaemonProcess daemon;
     SmallEngine engine(daemon.endpoint(), "engine", ahead(zmq));
-    for (std::uint64_t uid = 1; uid <= 8; ++uid) engine.admit(with_state(uid, 1000));
+    for (std::uint64_t uid = 1; uid <= 8; ++uid) engine.admit(SmallEngine::with_state(uid, 1000));
     engine.steps(20);
     for (int round = 0; round < 5; ++round) {
         const std::uint64_t first = engine.submit();
@@ -293,7 +276,7 @@ TEST_CASE("a sequence is finished while it is in flight, and its uid lives again
 TEST_CASE("samplers that die while sequences are in several steps lose and change nothing") {
     DaemonProcess daemon;
     SmallEngine engine(daemon.endpoint(), "engine", ahead());
-    for (std::uint64_t uid = 1; uid <= 8; ++uid) engine.admit(with_state(uid, 1000));
+    for (std::uint64_t uid = 1; uid <= 8; ++uid) engine.admit(SmallEngine::with_state(uid, 1000));
     for (int round = 0; round < 12; ++round) {
         const auto steps = submit_all(engine);
         for (std::size_t i = steps.size(); i-- > 0;) engine.write(steps[i]);
@@ -369,7 +352,7 @@ TEST_CASE("a truncate that is not possible is refused by name") {
     engine.admit(2);
     engine.steps(3);
     CHECK_THAT(failure_of([&] { engine.session().truncate(1, 4); }),
-               Contains("sequence 1 has 3 outputs, and cannot be cut back to 4"));
+               Contains("sequence 1 has 3 outputs: 4 of them cannot be kept"));
     CHECK_THAT(failure_of([&] { engine.session().truncate(9, 0); }), Contains("sequence 9 is not live"));
     engine.steps(2);
 }

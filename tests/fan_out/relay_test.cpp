@@ -283,6 +283,37 @@ TEST_CASE(
     scheduler.close();
 }
 
+TEST_CASE("through a relay a sequence is forked, and its child decided as by a local session") {
+    const TwoHosts hosts;
+    LastStage stage(hosts);
+    stage.start_relay();
+    RemoteScheduler scheduler(stage.route(), 2);
+    scheduler.open();
+    stage.start_writer(scheduler.session().segment_path());
+    scheduler.serve(8);
+    const Tokens before = scheduler.tokens();
+    client::Session& session = scheduler.session();
+    session.fork(1, 50, 5, 0);
+    CHECK(session.output(50) == std::vector<std::int32_t>(before.at(1).begin(), before.at(1).begin() + 5));
+    CHECK_THAT(failure_of([&] { session.fork(1, 51, 9, 0); }), Contains("9 of them cannot be kept"));
+    CHECK_THAT(failure_of([&] { session.fork(1, 2, 5, 0); }), Contains("is live already"));
+    CHECK_THAT(failure_of([&] { session.fork(60, 61, 5, 0); }), Contains("unknown_sequence"));
+    CHECK_THAT(failure_of([&] { session.fork(1, 51, 5, 1024); }), Contains("child is 1024"));
+    // A client that resumes finds it.
+    scheduler.leave();
+    scheduler.open_without_recovery();
+    CHECK(scheduler.session().output(50).size() == 5);
+    const std::vector<croupier_column> column = {{50, nullptr, 1, 0}};
+    for (std::size_t outputs = 6; outputs < 10; ++outputs) {
+        scheduler.session().submit(column);
+        const auto one = scheduler.session().wait(20000);
+        REQUIRE(one);
+        CHECK(one->decisions[0].error == 0);
+        CHECK(scheduler.session().output(50).size() == outputs);
+    }
+    scheduler.close();
+}
+
 TEST_CASE("through a relay the session's descriptor is readable when a step is decided") {
     const TwoHosts hosts;
     LastStage stage(hosts);
@@ -326,7 +357,7 @@ TEST_CASE("what is wrong with a call through a relay is told in the call, as by 
     const std::vector<croupier_column> masked = {{1, mask.data(), 1, 0}};
     CHECK_THAT(failure_of([&] { session.submit(masked); }), Contains("open it with a larger mask_rows"));
     scheduler.submit(0);
-    CHECK_THAT(failure_of([&] { session.truncate(1, 1); }), Contains("cannot be cut back to 1"));
+    CHECK_THAT(failure_of([&] { session.truncate(1, 1); }), Contains("1 of them cannot be kept"));
     scheduler.submit(1);
     CHECK_THAT(failure_of([&] { scheduler.submit(1); }), Contains("ring_full"));
     stage.start_writer(session.segment_path());
