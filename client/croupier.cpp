@@ -89,8 +89,9 @@ int croupier_finish(croupier_session* session, uint64_t uid, croupier_error* err
 
 int croupier_fork(croupier_session* session, uint64_t parent, uint64_t uid, uint32_t outputs, uint32_t child,
                   croupier_error* error) {
-    return guarded_session(session, error,
-                           [&] { return done(session->attached->fork({parent, uid, outputs, child})); });
+    return guarded_session(session, error, [&] {
+        return done(session->attached->fork({parent, uid, outputs, child}));
+    });
 }
 
 int croupier_truncate(croupier_session* session, uint64_t uid, uint32_t outputs, croupier_error* error) {

@@ -284,7 +284,8 @@ shm::Result<bool> RelayedRing::fork(const shm::Fork& fork) {
     CROUPIER_TRY(outputs_.check_new(fork.uid));
     CROUPIER_TRY(shm::check_room(geometry_, outputs_.held(), {}));
     flatbuffers::FlatBufferBuilder builder;
-    CROUPIER_TRY(send(builder, wire::CreateForkSequence(builder, fork.parent, fork.uid, fork.outputs, fork.child)));
+    CROUPIER_TRY(
+        send(builder, wire::CreateForkSequence(builder, fork.parent, fork.uid, fork.outputs, fork.child)));
     outputs_.insert(fork.uid, Output(output.begin(), output.begin() + fork.outputs));
     return true;
 }

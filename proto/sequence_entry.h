@@ -29,8 +29,8 @@ struct FeedbackAfter {
 };
 static_assert(sizeof(FeedbackAfter) == 24);
 
-// Between two revisions a log only grows, and one keeps `kept` tokens of it: what was derived under the number
-// before stands as far as that.
+// Between two revisions a log only grows, and one keeps `kept` tokens of it: what was derived under the
+// number before stands as far as that.
 struct Revision {
     std::uint32_t number = 0;
     std::uint32_t kept = 0;  // of prompt and output

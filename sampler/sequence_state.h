@@ -32,9 +32,9 @@ class SequenceState {
     static constexpr std::size_t kAll = ~std::size_t{0};
     bool follow(std::span<const std::int32_t> prompt, std::span<const std::int32_t> output,
                 std::size_t most = kAll);
-    // A log that only grows is read where it has grown. If it was cut back, or its tokens have changed, one of
-    // these must say so before it is followed again.
-    // The log has kept at least so many of the tokens followed.
+    // A log that only grows is read where it has grown. If it was cut back, or its tokens have changed, one
+    // of these must say so before it is followed again. The log has kept at least so many of the tokens
+    // followed.
     void keep(std::size_t length);
     // Nobody knows how many: the next follow() compares all.
     void doubt() { doubted_ = true; }

@@ -165,8 +165,8 @@ DueColumn due_row(const Segment& segment, std::uint64_t step, std::uint32_t colu
     if (proto::is_failure(parent.error)) return {Due::never, 0};
     // Behind a stop nothing was decided.
     const bool goes_on = parent.error == DecisionError::none && !proto::ends_sequence(parent);
-    const bool right = goes_on && parent.token == input.token &&
-                       !has_elder_twin(segment, slot, head, column, input);
+    const bool right =
+        goes_on && parent.token == input.token && !has_elder_twin(segment, slot, head, column, input);
     return right ? DueColumn{Due::now, parent.position + 1} : DueColumn{Due::rejected, 0};
 }
 

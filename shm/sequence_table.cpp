@@ -140,7 +140,8 @@ Result<std::uint32_t> SequenceTable::add(const NewSequence& sequence) {
     const std::uint32_t admission = before + 1 == 0 ? 1 : before + 1;
     segment_->feedback(index) = {};
     if (sequence.parent)
-        inherit_feedback(*sequence.parent, index, static_cast<std::uint32_t>(sequence.output.size()), admission);
+        inherit_feedback(*sequence.parent, index, static_cast<std::uint32_t>(sequence.output.size()),
+                         admission);
     std::int32_t* log = segment_->token_log(index);
     log = std::copy(sequence.prompt.begin(), sequence.prompt.end(), log);
     std::copy(sequence.output.begin(), sequence.output.end(), log);

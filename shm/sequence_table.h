@@ -44,8 +44,8 @@ Result<bool> check_room(const proto::Geometry& geometry, std::size_t live, const
 // Whether builds that know so many bytes of the parameters know all that are set.
 Result<bool> check_known(const proto::SamplingParams& params, std::size_t bytes);
 
-// What is in flight of the slot's sequence is void from now on, and its log keeps so many tokens: because of a
-// decision that was taken of this step, or for another reason.
+// What is in flight of the slot's sequence is void from now on, and its log keeps so many tokens: because of
+// a decision that was taken of this step, or for another reason.
 void revise(const Segment& segment, std::uint32_t slot, std::uint32_t kept,
             std::optional<std::uint64_t> step = std::nullopt);
 // Whether a column is void for its client. Not where the decision that ended its sequence is its own: its

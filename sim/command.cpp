@@ -263,7 +263,8 @@ void check_replay(const SimOptions& options) {
                          : options.truncates > 0 ? "--truncates"
                                                  : nullptr;
     if (option == nullptr) return;
-    throw CLI::ValidationError(option, "not supported with --replay, which plans windows and truncates itself");
+    throw CLI::ValidationError(option,
+                               "not supported with --replay, which plans windows and truncates itself");
 }
 
 void check_together(const SimOptions& options) {
@@ -280,12 +281,12 @@ void check_together(const SimOptions& options) {
     }
     if (options.window_rows() * options.ahead > proto::kMaxWindowRows) {
         throw CLI::ValidationError(windows, "one more than it, times --ahead, must be at most " +
-                                                  std::to_string(proto::kMaxWindowRows) +
-                                                  ": the rows that a sequence may have in flight");
+                                                std::to_string(proto::kMaxWindowRows) +
+                                                ": the rows that a sequence may have in flight");
     }
     if (options.rows_at_most() > proto::kMaxBatch) {
         throw CLI::ValidationError(windows, "one more than it, times --batch, must be at most " +
-                                                  std::to_string(proto::kMaxBatch) + ": the rows of a step");
+                                                std::to_string(proto::kMaxBatch) + ": the rows of a step");
     }
     if (options.window_rows() > 1 && options.on_gpu) {
         throw CLI::ValidationError(windows, "not supported with --writer cuda in this version");

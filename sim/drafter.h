@@ -29,8 +29,8 @@ class Drafter {
   public:
     explicit Drafter(const World& world);
 
-    // A window of so many rows, two or more, whose head follows these tokens. A chain or a tree; four drafts of five are
-    // right, the others wrong or absent, or another draft's twin.
+    // A window of so many rows, two or more, whose head follows these tokens. A chain or a tree; four drafts
+    // of five are right, the others wrong or absent, or another draft's twin.
     const std::vector<DraftedRow>& draft(const Request& request, std::span<const std::int32_t> prompt,
                                          std::span<const std::int32_t> output, std::uint32_t rows,
                                          std::uint32_t writers);

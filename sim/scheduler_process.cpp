@@ -176,8 +176,7 @@ void Scheduler::deliver_step(const client::Step& step, const StepInFlight& sent)
     for (const croupier_decision& decision : step.decisions) {
         if (decision.error == CROUPIER_DECISION_VOID) {
             check_void(decision, step.step);
-        } else if (replays() &&
-                   progress_[request_of(decision)].replay.state != Replay::State::in_flight) {
+        } else if (replays() && progress_[request_of(decision)].replay.state != Replay::State::in_flight) {
             note_perturbed(decision);
         } else {
             deliver(decision);

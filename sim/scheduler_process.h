@@ -37,7 +37,7 @@ class Scheduler {
     // Decisions of a request from perturbed rows are not delivered, but decided again.
     struct Replay {
         enum class State { none, due, in_flight } state = State::none;
-        std::uint32_t from = 0;               // in flight: this position on
+        std::uint32_t from = 0;              // in flight: this position on
         std::vector<std::int32_t> cut = {};  // what stood there
     };
     // The state of a request in the session.

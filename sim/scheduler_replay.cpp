@@ -11,8 +11,7 @@ void Scheduler::note_perturbed(const croupier_decision& decision) {
     const std::uint32_t undelivered = decision.position + 1 - ledger_.count(request);
     // An end counts once it is decided again, too.
     const bool ended = decision.error != 0 || (decision.flags & CROUPIER_STOPPED) != 0;
-    if (ended || undelivered >= world_.options.replay)
-        progress_[request].replay.state = Replay::State::due;
+    if (ended || undelivered >= world_.options.replay) progress_[request].replay.state = Replay::State::due;
 }
 
 std::uint32_t Scheduler::replayed_rows(std::uint32_t request) {

@@ -43,9 +43,7 @@ std::optional<RankWriter> attach(const World& world, std::uint32_t rank) {
 class WriterLoop {
   public:
     WriterLoop(const World& world, RankWriter writer)
-        : world_(world),
-          writer_(std::move(writer)),
-          shard_(writer_.geometry().shards[writer_.rank()]) {
+        : world_(world), writer_(std::move(writer)), shard_(writer_.geometry().shards[writer_.rank()]) {
         if (world.options.draft > 0) drafter_.emplace(world);
         const std::size_t row_bytes =
             std::size_t{shard_.count} * proto::element_bytes(writer_.geometry().dtype);

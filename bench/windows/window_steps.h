@@ -52,7 +52,7 @@ class WindowSteps {
     client::Session session_;
     gpu_writer::RankWriter writer_;
     std::vector<std::vector<std::uint16_t>> base_rows_;
-    std::vector<std::int32_t> raised_;   // by base row: the token that is decided from it
+    std::vector<std::int32_t> raised_;    // by base row: the token that is decided from it
     std::vector<std::uint32_t> outputs_;  // by sequence
     std::uint64_t first_uid_ = 1;
     std::uint64_t random_ = 1;

@@ -24,7 +24,7 @@ struct CheckedSequence {
     std::uint32_t admission = 0;
     std::uint32_t revision = 0;
     std::optional<std::uint32_t> kept;  // by that revision, of prompt and output
-    bool waits = false;  // a row of a window whose parent is another one since it was claimed
+    bool waits = false;                 // a row of a window whose parent is another one since it was claimed
 
     SequenceStates::Which which(std::uint32_t slot) const { return {slot, admission, revision, kept}; }
 };

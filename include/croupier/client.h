@@ -164,10 +164,10 @@ const char* croupier_segment_path(const croupier_session* session);
 int croupier_resumed(const croupier_session* session);
 
 int croupier_add(croupier_session* session, const croupier_sequence* sequence, croupier_error* error);
-/* Adds the sequence `uid`, which goes on from the first `outputs` outputs of the live sequence `parent`, with all
- * that the parent was added with. `child` (0 to 1023) is its own number: with the parent's it is decided as the
- * parent, with another it draws by other randoms. Forked from more than 63 outputs back, mirostat and adaptive-p
- * begin anew. */
+/* Adds the sequence `uid`, which goes on from the first `outputs` outputs of the live sequence `parent`, with
+ * all that the parent was added with. `child` (0 to 1023) is its own number: with the parent's it is decided
+ * as the parent, with another it draws by other randoms. Forked from more than 63 outputs back, mirostat and
+ * adaptive-p begin anew. */
 int croupier_fork(croupier_session* session, uint64_t parent, uint64_t uid, uint32_t outputs, uint32_t child,
                   croupier_error* error);
 /* Its uid may be added again at once. The steps in flight that it stands in are still waited for: its columns

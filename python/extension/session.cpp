@@ -344,7 +344,8 @@ void bind_session(nb::module_& module) {
              nb::arg("outputs").none(), nb::arg("child").none(),
              nb::sig("def fork(self, parent: int, uid: int, *, outputs: int, child: int) -> None"),
              "Adds a sequence that goes on from the first `outputs` outputs of a live one, with all that it "
-             "was added with. child: its own number, 0 to 1023; with the parent's it is decided as the parent.")
+             "was added with. child: its own number, 0 to 1023; with the parent's it is decided as the "
+             "parent.")
         .def("truncate", &Session::truncate, nb::arg("uid").none(), nb::arg("outputs").none(),
              nb::sig("def truncate(self, uid: int, outputs: int) -> None"),
              "Keeps the first `outputs` tokens of its output; what it has in flight is void.")

@@ -4,7 +4,6 @@ import select
 import sys
 import threading
 import time
-from collections.abc import Callable
 from functools import partial
 
 import numpy as np

@@ -21,9 +21,9 @@ TEST_CASE("libcroupier.so gives every function of the C ABI to a program that kn
     REQUIRE(library != nullptr);
     for (const char* name :
          {"croupier_version", "croupier_give_up", "croupier_open", "croupier_detach", "croupier_close",
-          "croupier_segment_path", "croupier_resumed", "croupier_add", "croupier_fork", "croupier_finish", "croupier_truncate", "croupier_list",
-          "croupier_output", "croupier_submit_columns", "croupier_in_flight", "croupier_wait",
-          "croupier_error_name", "croupier_decision_error_text"}) {
+          "croupier_segment_path", "croupier_resumed", "croupier_add", "croupier_fork", "croupier_finish",
+          "croupier_truncate", "croupier_list", "croupier_output", "croupier_submit_columns",
+          "croupier_in_flight", "croupier_wait", "croupier_error_name", "croupier_decision_error_text"}) {
         INFO(name);
         CHECK(::dlsym(library.get(), name) != nullptr);
     }

@@ -172,7 +172,8 @@ TEST_CASE("tokens that were replaced in the log are followed, whatever is known 
         if (known == Known::nothing) {
             state.doubt();
         } else {
-            state.keep(known == Known::kept ? first : below(static_cast<std::uint32_t>(first + 1), generator));
+            state.keep(known == Known::kept ? first
+                                            : below(static_cast<std::uint32_t>(first + 1), generator));
         }
         REQUIRE(state.follow(Log(replaced).first(kPrompt), Log(replaced).subspan(kPrompt)));
         CHECK(matches_recount(state, kVocab, replaced, kPrompt, last_n));
