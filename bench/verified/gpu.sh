@@ -1,0 +1,30 @@
+#!/usr/bin/env bash
+# One GPU: texts with and without verification, and throughput, of a decoder of Qwen2.5-1.5B's shape.
+#     bench/verified/gpu.sh OUT
+# Needs torch on the host and the wheel of ./dev wheel in build/wheels. OUT gets rows-and-batchings.json and
+# throughput.json. SIZE, DEVICE, TOKENS, GROUPS_OF, WIDTHS, ROUNDS, SAMPLERS and PYTHON change what is measured and how.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+[ $# -eq 1 ] || { sed -n 2,5p bench/verified/gpu.sh >&2; exit 2; }
+out=$1 python=${PYTHON:-python3}
+mkdir -p "$out"
+place=$(mktemp -d)
+trap 'rm -rf "$place"' EXIT
+
+# torch is the host's, also where python3 is itself of a virtual environment.
+"$python" -m venv --system-site-packages "$place/venv"
+"$place/venv/bin/python" -m pip install -q --disable-pip-version-check --no-index --no-deps build/wheels/croupier-*.whl
+if ! "$place/venv/bin/python" -c 'import torch' 2>/dev/null; then
+    "$python" -c 'import pathlib, torch; print(pathlib.Path(torch.__file__).parents[1])' \
+        >"$(echo "$place"/venv/lib/python3*/site-packages)/torch.pth"
+fi
+
+measure() {
+    "$place/venv/bin/python" bench/verified/run.py "$out/$1.json" --size "${SIZE:-qwen2.5-1.5b}" \
+        --device "${DEVICE:-cuda}" --transport lean --tokens "${TOKENS:-192}" --samplers "${SAMPLERS:-12}" "${@:2}"
+}
+status=0
+measure rows-and-batchings --parts rows,batchings || status=1
+measure throughput --parts throughput --running 64 --requests 192 --rounds "${ROUNDS:-2}" \
+    --groups "${GROUPS_OF:-4,8}" --widths "${WIDTHS:-16,32,64}" || status=1
+exit "$status"
