@@ -100,6 +100,12 @@ def enumerators(file, enum):
     return set(re.findall(r"^\s*(\w+)", re.sub(r"//.*", "", body), re.M)) - {"none", "count_"}
 
 
+def flags_of_scripts(span):
+    """Of the Python scripts that a command names."""
+    scripts = [name for name in re.findall(r"[\w/.-]+\.py\b", span) if name in FILES]
+    return {flag for name in scripts for flag in re.findall(r'add_argument\(\s*"(--[a-z-]+)"', text_of(name))}
+
+
 def metric_names():
     names = re.findall(r'\b(?:add_family|family|of_samplers|of_sessions)\(\s*"([a-z_]+)"', text_of("daemon/observation/metrics.cpp"))
     names += [re.sub("_ns$", "_seconds", name) + "_total"
@@ -243,8 +249,9 @@ class Page:
             return self.check_command(line, span)
         if re.match(r"(bench|hotset) [a-z]+", span):
             return self.check_command(line, "croupier " + span)
+        known_flags = self.tree.flags | FOREIGN_NAMES | flags_of_scripts(span)
         for flag in re.findall(r"(?<![\w-])--[a-z][\w-]*", span):
-            if flag not in self.tree.flags | FOREIGN_NAMES:
+            if flag not in known_flags:
                 self.fault(line, "flag", flag, self.tree.flags)
         if re.search(r"\.(" + "|".join(CODE + ["md", "json"]) + r")\b|/", span):
             return None  # paths, which are looked at above
