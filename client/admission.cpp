@@ -97,14 +97,6 @@ std::optional<std::string> params_fault(const proto::SamplingParams& params,
 
 }  // namespace
 
-shm::Result<bool> check_child(std::uint32_t child) {
-    proto::SamplingParams params;
-    params.child = child;
-    if (const auto fault = proto::param_fault(params))
-        return shm::fail(shm::Errc::bad_argument, proto::describe(*fault));
-    return true;
-}
-
 shm::Result<Admitted> check_sequence(const croupier_sequence& from, const proto::Geometry& geometry) {
     const std::uint32_t vocab = geometry.vocab;
     const auto refuse = [&](const std::string& fault) {

@@ -16,7 +16,4 @@ struct Admitted {
 
 shm::Result<Admitted> check_sequence(const croupier_sequence& sequence, const proto::Geometry& geometry);
 
-// The number of a child of croupier_fork().
-shm::Result<bool> check_child(std::uint32_t child);
-
 }  // namespace croupier::client

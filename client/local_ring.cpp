@@ -77,7 +77,6 @@ shm::Result<bool> LocalRing::add(const croupier_sequence& sequence) {
 
 shm::Result<bool> LocalRing::fork(const shm::Fork& fork) {
     CROUPIER_TRY(check_usable());
-    CROUPIER_TRY(check_child(fork.child));
     return sequences_.fork(fork);
 }
 

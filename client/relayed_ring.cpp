@@ -85,11 +85,11 @@ shm::Result<bool> RelayedRing::take_over(const wire::SessionAttached& answer) {
     std::map<std::uint32_t, Entry*> by_slot;
     if (answer.sequences() != nullptr) {
         for (const auto* live : *answer.sequences()) {
-            const auto* output = live->output();
-            if (!outputs_.check_new(live->uid())) continue;
-            outputs_.insert(live->uid(),
-                            output == nullptr ? Output() : Output(output->begin(), output->end()));
-            by_slot[live->slot()] = outputs_.find(live->uid()).value();
+            if (!sequences_.check_new(live->uid())) continue;
+            Sequence sequence{{}, live->prompt_length(), static_cast<proto::Rng>(live->rng())};
+            if (const auto* output = live->output()) sequence.output.assign(output->begin(), output->end());
+            sequences_.insert(live->uid(), std::move(sequence));
+            by_slot[live->slot()] = sequences_.find(live->uid()).value();
         }
     }
     const auto* steps = answer.steps();
@@ -118,14 +118,14 @@ RelayedRing::Entry* RelayedRing::recall(const wire::StepInFlight& step, std::uin
                        step.void_columns() != nullptr && column < step.void_columns()->size();
     Entry*& entry = by_slot[known ? step.slots()->Get(column) : 0];
     // An earlier client finished it.
-    if (entry == nullptr || entry->uid != uid) entry = outputs_.insert_finished(uid, {});
+    if (entry == nullptr || entry->uid != uid) entry = sequences_.insert_finished(uid, {});
     const bool more = column > 0 && slot_of(published_).entries[column - 1] == entry;
     if (more) {
-        outputs_.enter_row(*entry, column);
+        sequences_.enter_row(*entry, column);
     } else if (known && step.void_columns()->Get(column) == 0) {
-        outputs_.enter(*entry, published_, column);
+        sequences_.enter(*entry, published_, column);
     } else {
-        outputs_.enter_void(*entry, published_, column);
+        sequences_.enter_void(*entry, published_, column);
     }
     return entry;
 }
@@ -266,27 +266,29 @@ shm::Result<bool> RelayedRing::may_write() {
 shm::Result<bool> RelayedRing::add(const croupier_sequence& sequence) {
     CROUPIER_TRY(may_write());
     CROUPIER_TRY_VALUE(admitted, check_sequence(sequence, geometry_));
-    CROUPIER_TRY(outputs_.check_new(sequence.uid));
-    CROUPIER_TRY(shm::check_room(geometry_, outputs_.held(), admitted.sequence));
+    CROUPIER_TRY(sequences_.check_new(sequence.uid));
+    CROUPIER_TRY(shm::check_room(geometry_, sequences_.held(), admitted.sequence));
     CROUPIER_TRY(shm::check_known(admitted.sequence.params, params_bytes_));
     flatbuffers::FlatBufferBuilder builder;
     CROUPIER_TRY(send(builder, add_message(builder, sequence)));
-    outputs_.insert(sequence.uid, Output(sequence.output, sequence.output + sequence.output_count));
+    sequences_.insert(sequence.uid, {{sequence.output, sequence.output + sequence.output_count},
+                                     static_cast<std::uint32_t>(sequence.prompt_count),
+                                     admitted.sequence.params.rng});
     return true;
 }
 
 shm::Result<bool> RelayedRing::fork(const shm::Fork& fork) {
     CROUPIER_TRY(may_write());
-    CROUPIER_TRY(check_child(fork.child));
-    CROUPIER_TRY_VALUE(parent, outputs_.find(fork.parent));
-    const Output& output = parent->place;
-    if (fork.outputs > output.size()) return shm::beyond_output(fork.parent, output.size(), fork.outputs);
-    CROUPIER_TRY(outputs_.check_new(fork.uid));
-    CROUPIER_TRY(shm::check_room(geometry_, outputs_.held(), {}));
+    CROUPIER_TRY_VALUE(parent, sequences_.find(fork.parent));
+    const Sequence& from = parent->place;
+    CROUPIER_TRY(sequences_.check_new(fork.uid));
+    CROUPIER_TRY(shm::check_fork(geometry_, fork, {from.output.size(), from.prompt_length, from.rng}));
+    CROUPIER_TRY(shm::check_room(geometry_, sequences_.held(), {}));
     flatbuffers::FlatBufferBuilder builder;
     CROUPIER_TRY(
         send(builder, wire::CreateForkSequence(builder, fork.parent, fork.uid, fork.outputs, fork.child)));
-    outputs_.insert(fork.uid, Output(output.begin(), output.begin() + fork.outputs));
+    sequences_.insert(
+        fork.uid, {{from.output.begin(), from.output.begin() + fork.outputs}, from.prompt_length, from.rng});
     return true;
 }
 
@@ -294,23 +296,23 @@ shm::Result<bool> RelayedRing::finish(std::uint64_t uid) {
     // Sequences may still be finished while the daemon drains.
     auto allowed = may_write();
     if (!allowed && allowed.error().code != Errc::draining) return allowed;
-    CROUPIER_TRY_VALUE(found, outputs_.find(uid));
+    CROUPIER_TRY_VALUE(found, sequences_.find(uid));
     flatbuffers::FlatBufferBuilder builder;
     CROUPIER_TRY(send(builder, wire::CreateFinishSequence(builder, uid)));
-    (void)outputs_.finish(*found);
+    (void)sequences_.finish(*found);
     return true;
 }
 
 shm::Result<bool> RelayedRing::truncate(std::uint64_t uid, std::uint32_t outputs) {
     auto allowed = may_write();
     if (!allowed && allowed.error().code != Errc::draining) return allowed;
-    CROUPIER_TRY_VALUE(found, outputs_.find(uid));
-    Output& output = found->place;
+    CROUPIER_TRY_VALUE(found, sequences_.find(uid));
+    std::vector<std::int32_t>& output = found->place.output;
     if (outputs > output.size()) return shm::beyond_output(uid, output.size(), outputs);
     flatbuffers::FlatBufferBuilder builder;
     CROUPIER_TRY(send(builder, wire::CreateTruncateSequence(builder, uid, outputs)));
     output.resize(outputs);
-    outputs_.make_void(*found);
+    sequences_.make_void(*found);
     return true;
 }
 
@@ -319,15 +321,15 @@ bool RelayedRing::next_is_void(std::size_t column) const {
 }
 
 shm::Result<std::span<const std::int32_t>> RelayedRing::output(std::uint64_t uid) const {
-    CROUPIER_TRY_VALUE(found, outputs_.find(uid));
-    return std::span<const std::int32_t>(found->place);
+    CROUPIER_TRY_VALUE(found, sequences_.find(uid));
+    return std::span<const std::int32_t>(found->place.output);
 }
 
 shm::Result<bool> RelayedRing::send_submit(std::span<const croupier_column> columns) {
     entries_.clear();
-    outputs_.begin_submit();
+    sequences_.begin_submit();
     for (const croupier_column& column : columns) {
-        CROUPIER_TRY_VALUE(asked, outputs_.ask(column.uid, rows_of(column)));
+        CROUPIER_TRY_VALUE(asked, sequences_.ask(column.uid, rows_of(column)));
         entries_.insert(entries_.end(), rows_of(column), asked);
     }
     CROUPIER_TRY(check_masks(columns, geometry_.mask_rows));
@@ -345,9 +347,9 @@ shm::Result<std::uint64_t> RelayedRing::submit(std::span<const croupier_column> 
         slot.uids.push_back(entries_[i]->uid);
         // The rows of a window stand one after another.
         if (i > 0 && entries_[i] == entries_[i - 1]) {
-            outputs_.enter_row(*entries_[i], i);
+            sequences_.enter_row(*entries_[i], i);
         } else {
-            outputs_.enter(*entries_[i], published_, i);
+            sequences_.enter(*entries_[i], published_, i);
         }
     }
     slot.entries = entries_;
@@ -377,13 +379,13 @@ void RelayedRing::take_window(Entry& entry, std::span<const croupier_decision> r
     bool ended = false;
     for (const croupier_decision& decision : rows) {
         // A token that was decided before this client attached is in the output already.
-        const bool next = decision.error == 0 && decision.position == entry.place.size();
-        if (current && next) entry.place.push_back(decision.token);
+        const bool next = decision.error == 0 && decision.position == entry.place.output.size();
+        if (current && next) entry.place.output.push_back(decision.token);
         ended = ended || (decision.flags & CROUPIER_STOPPED) != 0 ||
                 proto::is_failure(static_cast<proto::DecisionError>(decision.error));
     }
-    const bool gone = outputs_.leave(entry, taken_, static_cast<std::uint32_t>(rows.size())).has_value();
-    if (!gone && current && ended) outputs_.make_void(entry);
+    const bool gone = sequences_.leave(entry, taken_, static_cast<std::uint32_t>(rows.size())).has_value();
+    if (!gone && current && ended) sequences_.make_void(entry);
 }
 
 shm::Result<bool> RelayedRing::take(std::span<const croupier_decision> decisions) {

@@ -38,7 +38,7 @@ class RelayedRing final : public SchedulePlace, public StepMessages {
     shm::Result<bool> fork(const shm::Fork& fork) override;
     shm::Result<bool> finish(std::uint64_t uid) override;
     shm::Result<bool> truncate(std::uint64_t uid, std::uint32_t outputs) override;
-    std::size_t list(std::span<std::uint64_t> uids) const override { return outputs_.list(uids); }
+    std::size_t list(std::span<std::uint64_t> uids) const override { return sequences_.list(uids); }
     shm::Result<std::span<const std::int32_t>> output(std::uint64_t uid) const override;
 
     shm::Result<std::uint64_t> submit(std::span<const croupier_column> columns) override;
@@ -59,8 +59,12 @@ class RelayedRing final : public SchedulePlace, public StepMessages {
     shm::Result<int> descriptor();
 
   private:
-    using Output = std::vector<std::int32_t>;
-    using Entry = LiveUids<Output>::Entry;
+    struct Sequence {
+        std::vector<std::int32_t> output;
+        std::uint32_t prompt_length = 0;
+        proto::Rng rng = proto::Rng::race;
+    };
+    using Entry = LiveUids<Sequence>::Entry;
     struct StepSent {
         std::vector<std::uint64_t> uids;
         std::vector<Entry*> entries;  // of the same columns
@@ -102,7 +106,7 @@ class RelayedRing final : public SchedulePlace, public StepMessages {
     croupier_record_channel channel_;
     std::string segment_path_;
     proto::Geometry geometry_;
-    LiveUids<Output> outputs_;
+    LiveUids<Sequence> sequences_;
     std::vector<StepSent> steps_;  // by slot
     std::vector<Entry*> entries_;  // of the columns in the current submit
     std::uint64_t published_ = 0;

@@ -133,9 +133,12 @@ AnswerBytes RingRelay::attached_answer() const {
     for (const std::uint64_t uid : uids) {
         const auto output = ring_->output(uid);
         if (!output) continue;
+        const std::uint32_t slot = ring_->slot_of(uid).value_or(0);
+        const shm::Segment& segment = ring_->segment();
+        const proto::SamplingParams params = segment.params(slot);
         sequences.push_back(wire::CreateLiveSequenceInfo(
-            builder, uid, builder.CreateVector(output.value().data(), output.value().size()),
-            ring_->slot_of(uid).value_or(0)));
+            builder, uid, builder.CreateVector(output.value().data(), output.value().size()), slot,
+            segment.sequence(slot).prompt_length, static_cast<std::uint32_t>(params.rng)));
     }
     const auto geometry = geometry_bytes(builder, ring_->geometry());
     const auto all_steps = builder.CreateVector(steps);

@@ -24,8 +24,7 @@ struct ScheduleColumn {
 };
 static_assert(sizeof(ScheduleColumn) == 32);
 
-// Rows of one sequence in one step, and of all its steps in flight together: feedback of twice as many is
-// kept (proto/sequence_entry.h).
+// Rows of one sequence in one step, and of all its steps in flight together.
 constexpr std::uint32_t kMaxWindowRows = 64;
 
 // What the engine computed a row of a window from. Each rank's writer says it before it announces any part of

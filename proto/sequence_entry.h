@@ -15,11 +15,11 @@ namespace croupier::proto {
 // `ending`: finished, and named by steps in flight still.
 enum class SequenceState : std::uint32_t { free = 0, live = 1, ending = 2 };
 
-// A truncate by up to so many outputs finds the feedback of that time; by more, the sequence begins with
-// fresh feedback. As many again may be decided beyond the outputs that are taken, and overwrite none that is
-// kept.
-constexpr std::uint32_t kFeedbackReach = kMaxSlots - 1;
-constexpr std::uint32_t kFeedbackKept = 2 * kMaxSlots;
+// A truncate by up to so many outputs, a whole window, finds the feedback of that time; by more, the sequence
+// begins with fresh feedback. As many again may be decided beyond the outputs that are taken, and overwrite
+// none that is kept.
+constexpr std::uint32_t kFeedbackReach = kMaxSlots;
+constexpr std::uint32_t kFeedbackKept = 2 * kFeedbackReach + 1;
 
 // The feedback after so many outputs: what the decision of position `outputs` reads.
 struct FeedbackAfter {

@@ -25,10 +25,10 @@ class SequenceState {
     // A new sequence, in time of the last one's length, whose memory it keeps.
     void begin(const proto::SamplingParams& params, TokenLists dry_breakers);
 
-    // Appends what the log has more, and rolls back what it is shorter by. Every id is read once: the log may
-    // change meanwhile. False: an id outside the vocabulary, or a log longer than max_length; the state then
-    // stands at the tokens before it. `most`: how many tokens to append; length() says whether these were
-    // all.
+    // Appends the tokens that the log has more, and removes those that it has no longer. Every id is read
+    // once: the log may change meanwhile. False: an id outside the vocabulary, or a log longer than
+    // max_length; the state then stands at the tokens before it. `most`: how many tokens to append; length()
+    // says whether these were all.
     static constexpr std::size_t kAll = ~std::size_t{0};
     bool follow(std::span<const std::int32_t> prompt, std::span<const std::int32_t> output,
                 std::size_t most = kAll);

@@ -48,10 +48,15 @@ Error beyond_output(std::uint64_t uid, std::size_t outputs, std::uint32_t asked)
 
 namespace {
 
-// Whether it is still there depends on what was decided beyond it.
-void forget_feedback(proto::KeptFeedback& feedback, std::uint32_t outputs) {
-    const std::atomic_ref<std::uint32_t> place(feedback[outputs % proto::kFeedbackKept].outputs);
-    place.store(0, std::memory_order_relaxed);
+// What was kept of so many outputs, or may be written over by what was in flight behind them, is kept no
+// longer where a sequence that is cut back to `outputs` would look for it.
+void forget_feedback(proto::KeptFeedback& feedback, std::uint32_t present, std::uint32_t outputs) {
+    constexpr std::uint32_t kReach = proto::kFeedbackReach;
+    for (std::uint32_t at = outputs - std::min(outputs, kReach); at + kReach < present && at <= outputs;
+         ++at) {
+        const std::atomic_ref<std::uint32_t> place(feedback[at % proto::kFeedbackKept].outputs);
+        place.store(0, std::memory_order_relaxed);
+    }
 }
 
 }  // namespace
@@ -88,6 +93,22 @@ Result<bool> check_room(const proto::Geometry& geometry, std::size_t live, const
     return fail(Errc::table_full, "all " + std::to_string(geometry.max_sequences) +
                                       " sequence slots are in use: finish one, or open the session with "
                                       "a larger max_sequences");
+}
+
+Result<bool> check_fork(const proto::Geometry& geometry, const Fork& fork, const ForkedFrom& parent) {
+    if (fork.outputs > parent.outputs) return beyond_output(fork.parent, parent.outputs, fork.outputs);
+    proto::SamplingParams asked;
+    asked.rng = parent.rng;
+    asked.child = fork.child;
+    if (const auto fault = proto::param_fault(asked))
+        return fail(Errc::bad_argument, proto::describe(*fault));
+    const std::uint64_t tokens = std::uint64_t{parent.prompt_length} + fork.outputs;
+    if (tokens < geometry.max_length) return true;
+    return fail(Errc::bad_argument, "sequence " + std::to_string(fork.parent) + " has " +
+                                        std::to_string(tokens) + " tokens with " +
+                                        std::to_string(fork.outputs) +
+                                        " outputs, and no room for another: go on from fewer, or open the "
+                                        "session with a larger max_length");
 }
 
 Result<bool> check_known(const proto::SamplingParams& params, std::size_t bytes) {
@@ -161,7 +182,8 @@ std::uint32_t SequenceTable::next_hot_choice() {
     return (tries ? header.hot_trial : header.hot_choice).load(std::memory_order_relaxed);
 }
 
-// Of as many outputs back as a truncate would find: samplers may be writing to the others.
+// Of as many outputs back as a truncate would find. Samplers write to none of these: what is in flight, void
+// or not, stands behind the most outputs that the sequence had since they were kept.
 void SequenceTable::inherit_feedback(std::uint32_t parent, std::uint32_t child, std::uint32_t outputs,
                                      std::uint32_t admission) const {
     const auto& entry = segment_->sequence(parent);
@@ -182,20 +204,32 @@ Result<std::uint32_t> SequenceTable::fork(std::uint32_t parent, const Fork& fork
     const std::uint32_t length =
         std::min(entry.length.load(std::memory_order_relaxed), segment_->geometry().max_length);
     const std::uint32_t prompt = std::min(entry.prompt_length, length);
-    if (fork.outputs > length - prompt) return beyond_output(fork.parent, length - prompt, fork.outputs);
+    const auto stored = segment_->params(parent);
+    if (!stored.is_known()) {
+        return fail(Errc::wrong_version,
+                    "sequence " + std::to_string(fork.parent) +
+                        " has a parameter that this library does not know, and its child "
+                        "would lack it: it was added by a newer one; update this one");
+    }
+    const proto::SamplingParams params = stored;
+    CROUPIER_TRY(check_fork(segment_->geometry(), fork, {length - prompt, prompt, params.rng}));
     const std::int32_t* log = segment_->token_log(parent);
+    // Read once: another process may write to the segment. add() checks them.
+    const std::size_t allowed = entry.allowed_count;
+    const std::size_t words = entry.bad_words_count;
+    const std::size_t breakers = entry.breakers_count;
     const std::int32_t* lists = segment_->lists(parent);
     NewSequence sequence;
     sequence.uid = fork.uid;
-    sequence.params = segment_->params(parent);
+    sequence.params = params;
     sequence.params.child = fork.child;
     sequence.prompt = {log, prompt};
     sequence.output = {log + prompt, fork.outputs};
     sequence.bias = {segment_->biases(parent), entry.bias_count};
     sequence.stop_ids = {segment_->stop_ids(parent), entry.stop_count};
-    sequence.allowed_ids = {lists, entry.allowed_count};
-    sequence.bad_words = {lists + entry.allowed_count, entry.bad_words_count};
-    sequence.dry_breakers = {lists + entry.allowed_count + entry.bad_words_count, entry.breakers_count};
+    sequence.allowed_ids = {lists, allowed};
+    sequence.bad_words = {lists + allowed, words};
+    sequence.dry_breakers = {lists + allowed + words, breakers};
     sequence.parent = parent;
     return add(sequence);
 }
@@ -220,7 +254,7 @@ Result<bool> SequenceTable::truncate(std::uint32_t slot, std::uint32_t outputs) 
     if (outputs > present) return beyond_output(entry.uid, present, outputs);
     // First: a client that dies before the next store has cut nothing off, but what it had in flight.
     revise(*segment_, slot, entry.prompt_length + outputs);
-    if (present - outputs > proto::kFeedbackReach) forget_feedback(segment_->feedback(slot), outputs);
+    forget_feedback(segment_->feedback(slot), present, outputs);
     // SYNC: release; pairs with the acquire in due_of(), which then finds the new revision.
     entry.length.store(entry.prompt_length + outputs, std::memory_order_release);
     return true;

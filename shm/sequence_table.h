@@ -41,6 +41,14 @@ struct LiveSequence {
 // Whether a session of this geometry, which has so many live sequences, has room for one more of this size.
 Result<bool> check_room(const proto::Geometry& geometry, std::size_t live, const NewSequence& sequence);
 
+// What a fork depends on besides the table's room.
+struct ForkedFrom {
+    std::size_t outputs = 0;
+    std::uint32_t prompt_length = 0;
+    proto::Rng rng = proto::Rng::race;
+};
+Result<bool> check_fork(const proto::Geometry& geometry, const Fork& fork, const ForkedFrom& parent);
+
 // Whether builds that know so many bytes of the parameters know all that are set.
 Result<bool> check_known(const proto::SamplingParams& params, std::size_t bytes);
 

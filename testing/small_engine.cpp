@@ -170,9 +170,11 @@ void SmallEngine::truncate(std::uint64_t uid, std::uint32_t outputs) {
 }
 
 void SmallEngine::keep_feedback(std::uint64_t uid, std::uint32_t outputs) {
-    const bool reached = feedback_[uid].size() - outputs <= proto::kFeedbackReach + std::size_t{1};
-    feedback_[uid].resize(outputs + std::size_t{1});
-    if (!reached) feedback_[uid].back() = {};
+    std::vector<proto::Feedback>& left = feedback_[uid];
+    const std::size_t present = left.size() - 1;
+    const std::size_t forgotten = present - std::min<std::size_t>(present, proto::kFeedbackReach);
+    std::fill_n(left.begin(), forgotten, proto::Feedback{});
+    left.resize(outputs + std::size_t{1});
 }
 
 void SmallEngine::fork(std::uint64_t parent, std::uint64_t uid, std::uint32_t outputs, std::uint32_t child) {

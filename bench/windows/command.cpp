@@ -103,6 +103,11 @@ void print_table(const Costs& costs, double rejected) {
 }
 
 int run(const Options& options) {
+    if (std::uint64_t{options.steps.windows} * (1 + options.steps.drafts) > proto::kMaxBatch) {
+        throw CLI::ValidationError("--windows", "times one more than --drafts must be at most " +
+                                                    std::to_string(proto::kMaxBatch) +
+                                                    ", the rows of a step");
+    }
     const Costs costs = measure(options.steps);
     const double rejected = static_cast<double>(options.steps.windows) * options.steps.drafts;
     options.json ? print_json(options.steps, costs, rejected) : print_table(costs, rejected);
@@ -132,7 +137,7 @@ void add_windows_bench(CLI::App& bench, int& status) {
         ->check(CLI::Range(256U, proto::kMaxVocab))
         ->capture_default_str();
     command->add_option("--history", steps.history, "Tokens of each prompt")
-        ->check(CLI::Range(1U, 1'000'000U))
+        ->check(CLI::Range(1U, 250'000U))
         ->capture_default_str();
     command->add_option("--steps", steps.steps, "Steps of each kind")
         ->check(CLI::PositiveNumber)

@@ -165,20 +165,19 @@ int croupier_resumed(const croupier_session* session);
 
 int croupier_add(croupier_session* session, const croupier_sequence* sequence, croupier_error* error);
 /* Adds the sequence `uid`, which goes on from the first `outputs` outputs of the live sequence `parent`, with
- * all that the parent was added with. `child` (0 to 1023) is its own number: with the parent's it is decided
- * as the parent, with another it draws by other randoms. Forked from more than 63 outputs back, mirostat and
- * adaptive-p begin anew. */
+ * its parameters and lists. `child` is its own number, 0 to 1023, or 0 with rng sglang and vllm. With the
+ * parent's it is decided as the parent, with another it draws by other randoms. Mirostat and adaptive-p begin
+ * anew if it is forked from before the last 64 outputs that the parent ever had. */
 int croupier_fork(croupier_session* session, uint64_t parent, uint64_t uid, uint32_t outputs, uint32_t child,
                   croupier_error* error);
 /* Its uid may be added again at once. The steps in flight that it stands in are still waited for: its columns
  * in them are answered with the decision error void, those of other sequences are decided; when they have
  * been, its slot is free. Before, it counts among max_sequences. */
 int croupier_finish(croupier_session* session, uint64_t uid, croupier_error* error);
-/* Keeps the first `outputs` tokens of its output and forgets the others, as if they had never been decided;
- * cut back by more than 63, mirostat and adaptive-p begin anew. What it has in flight is void: a column that
- * is decided already brings no token either, though a worker's croupier_writer_enqueue_tokens() may have had
- * it.
- */
+/* Keeps the first `outputs` tokens of its output and forgets the others, as if they had never been decided.
+ * Mirostat and adaptive-p begin anew if that is before the last 64 outputs that it ever had. What it has in
+ * flight is void: a column that is decided already brings no token either, though a worker's
+ * croupier_writer_enqueue_tokens() may have had it. */
 int croupier_truncate(croupier_session* session, uint64_t uid, uint32_t outputs, croupier_error* error);
 /* The uids of live sequences; returns how many there are, writes at most `room`. */
 size_t croupier_list(const croupier_session* session, uint64_t* uids, size_t room);

@@ -212,7 +212,9 @@ class Session {
     }
 
     void fork(nb::handle given, nb::handle of_child, nb::handle outputs, nb::handle child) {
-        const std::uint64_t parent = uid_of(given);
+        const auto parent = number_of<std::uint64_t>(given);
+        if (!parent)
+            throw bad_argument("parent is " + shown(given) + "; allowed: the uid of a live sequence");
         const std::uint64_t uid = uid_of(of_child);
         const auto kept = number_of<std::uint32_t>(outputs);
         const auto number = number_of<std::uint32_t>(child);
@@ -220,7 +222,7 @@ class Session {
         if (!number) throw bad_argument("child is " + shown(child) + "; allowed: 0 to 1023");
         held_.use_briefly([&](croupier_session* session) {
             checked([&](croupier_error* error) {
-                return croupier_fork(session, parent, uid, *kept, *number, error);
+                return croupier_fork(session, *parent, uid, *kept, *number, error);
             });
         });
     }

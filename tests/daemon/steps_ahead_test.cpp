@@ -152,6 +152,23 @@ TEST_CASE("a truncated sequence continues as if the removed tokens had never bee
     }
 }
 
+TEST_CASE("cut back twice while steps are in flight, a sequence goes on alike, decided or not as they were") {
+    const bool decided = GENERATE(false, true);
+    const DaemonProcess daemon;
+    SmallEngine engine(daemon.endpoint(), "engine", ahead());
+    for (std::uint64_t uid = 1; uid <= 8; ++uid) engine.admit(SmallEngine::with_state(uid, 1000));
+    engine.steps(150);
+    const auto steps = submit_all(engine);
+    if (decided) {
+        for (const std::uint64_t step : steps) engine.write(step);
+        REQUIRE(eventually([&] { return engine.counted((150 + kAhead) * 8); }));
+    }
+    for (std::uint64_t uid = 1; uid <= 8; ++uid) engine.truncate(uid, 90);
+    for (std::uint64_t uid = 1; uid <= 8; ++uid) engine.truncate(uid, uid % 2 == 0 ? 30 : 86);
+    for (std::uint32_t i = 0; i < kAhead; ++i) engine.collect();
+    engine.steps(5);
+}
+
 TEST_CASE("a truncate makes void what is in flight, and the next step stands behind it") {
     const bool zmq = GENERATE(false, true);
     const DaemonProcess daemon;

@@ -299,6 +299,14 @@ TEST_CASE("through a relay a sequence is forked, and its child decided as by a l
     CHECK_THAT(failure_of([&] { session.fork(1, 2, 5, 0); }), Contains("is live already"));
     CHECK_THAT(failure_of([&] { session.fork(60, 61, 5, 0); }), Contains("unknown_sequence"));
     CHECK_THAT(failure_of([&] { session.fork(1, 51, 5, 1024); }), Contains("child is 1024"));
+    client::Sequence full = SmallEngine::sequence(70, RemoteScheduler::kVocab);
+    full.prompt.assign(255, 1);
+    session.add(full);
+    const std::vector<croupier_column> last = {{70, nullptr, 1, 0}};
+    session.submit(last);
+    REQUIRE(session.wait(20000));
+    CHECK_THAT(failure_of([&] { session.fork(70, 71, 1, 0); }), Contains("no room for another"));
+    session.finish(70);
     // A client that resumes finds it.
     scheduler.leave();
     scheduler.open_without_recovery();

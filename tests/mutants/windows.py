@@ -88,7 +88,10 @@ def build() -> None:
 
 
 def passes() -> bool:
-    run = subprocess.run([BUILD / "bin" / "test_sim", TESTS], capture_output=True, text=True, timeout=900)
+    try:
+        run = subprocess.run([BUILD / "bin" / "test_sim", TESTS], capture_output=True, text=True, timeout=900)
+    except subprocess.TimeoutExpired:
+        return False
     if "No tests ran" in run.stdout:
         sys.exit("the tests' names have changed: TESTS matches none")
     return run.returncode == 0

@@ -36,7 +36,7 @@ TEST_CASE("tokens that are decided again survive the death of any process at any
     options.chaos =
         GENERATE(ChaosTarget::samplers, ChaosTarget::daemon, ChaosTarget::writer, ChaosTarget::client);
     options.kills = 8;
-    const Report report = run(with_replays(options, 20));
+    const Report report = run(with_replays(options, GENERATE(20U, 63U)));
     CHECK(report.streams_digest == streams);
     CHECK(report.kills == options.kills);
 }
