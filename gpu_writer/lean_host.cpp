@@ -4,7 +4,6 @@
 
 #include "gpu_writer/column_wants.h"
 #include "gpu_writer/lean_layout.h"
-#include "proto/lean_order.h"
 #include "shm/block_requests.h"
 
 namespace croupier::gpu_writer {
@@ -18,6 +17,7 @@ LeanHost::LeanHost(const shm::Segment& segment, std::uint32_t rank, std::chrono:
       wants_(segment.geometry().max_batch),
       lists_(NamedIds::room_for(segment.geometry())),
       names_(lists_, segment.geometry().max_batch),
+      order_(segment.geometry().max_batch),
       bits_((segment.geometry().shards[rank].blocks() + 63) / 64),
       watcher_(segment, rank,
                {.answer =
@@ -38,17 +38,19 @@ void LeanHost::lay(const BegunStep& step, std::span<const void* const> rows) {
         std::memcpy(kept.data() + column * row_bytes_, rows[column], row_bytes_);
     proto::ReadyWord complete = step.word;
     complete.tiles = proto::ReadyWord::kLean;
-    read_wants(segment_, segment_.schedule_columns(slot).part(0, step.columns), names_, wants_);
+    const auto columns = segment_.schedule_columns(slot).part(0, step.columns);
+    read_wants(segment_, columns, names_, wants_);
     LeanShape shape = lean_shape(segment_.geometry(), rank_, step.columns);
     shape.masks = masks_of(segment_, step.step);
     shape.names = names_.names();
-    const proto::LeanOrder order(step.columns);
-    for (std::uint32_t place = 0; place < step.columns; ++place) {
-        const std::uint32_t column = order.column_at(place);
+    order_.read(columns, (segment_.schedule(slot).flags & proto::kWindows) != 0);
+    const auto places = order_.places();
+    for (std::size_t place = 0; place < places.size(); ++place) {
+        const auto [column, part] = places[place];
         lay_lean_column(shape, column, wants_[column], rows[column],
                         {segment_.lean(slot, rank_), segment_.logits(slot, rank_)});
-        const std::uint32_t part = order.part_at(place);
-        if (part + 1 == order.parts() || order.part_at(place + 1) == part) continue;
+        const bool ends = place + 1 == places.size() || places[place + 1].part != part;
+        if (!ends || part == order_.last_part()) continue;
         // SYNC: release; pairs with the acquire in SentColumns: the part's columns are there.
         segment_.ready(slot, rank_).stamps[part].store(complete.pack(), std::memory_order_release);
     }

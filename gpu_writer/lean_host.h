@@ -9,6 +9,7 @@
 
 #include "gpu_writer/lean_wants.h"
 #include "gpu_writer/named_ids.h"
+#include "gpu_writer/sent_order.h"
 #include "gpu_writer/step_watcher.h"
 
 namespace croupier::gpu_writer {
@@ -31,6 +32,7 @@ class LeanHost {
     std::vector<LeanWant> wants_;
     std::vector<std::uint32_t> lists_;
     NamedIds names_;
+    SentOrder order_;
     std::vector<std::uint64_t> bits_;  // of the rank's blocks
     // Last: its thread reads all of the above.
     StepWatcher watcher_;

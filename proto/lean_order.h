@@ -4,11 +4,14 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <iterator>
 #include <numeric>
+#include <span>
 #include <utility>
 
 #include "proto/geometry.h"
 #include "proto/logits_slot.h"
+#include "proto/schedule_slot.h"
 
 namespace croupier::proto {
 
@@ -61,6 +64,47 @@ class LeanOrder {
     std::uint32_t parts_;
     std::uint32_t apart_ = 1;
     std::uint32_t back_ = 0;  // apart_ * back_ is 1, around the end
+};
+
+// The same of a step with windows: all heads are sent first, then all second rows, and so on, those of one
+// number in the order of LeanOrder. So samplers begin with heads while the rows are on their way that these
+// decide about. Some heads are a part together, all second rows, all third rows; the last part has the rest.
+class WindowOrder {
+  public:
+    struct Place {
+        std::uint16_t column = 0;
+        std::uint16_t part = 0;
+    };
+
+    constexpr explicit WindowOrder(const LeanOrder& order) : order_(order) {}
+
+    static constexpr std::uint32_t parts() { return kLeanStamps + 1; }
+    // `row`: the column's number in its window. There may be parts without a column.
+    constexpr std::uint32_t part_of(std::uint32_t column, std::uint32_t row) const {
+        if (!LeanOrder::has_stamps(order_.columns())) return kLeanStamps;
+        if (row != 0) return std::min(kHeadParts - 1 + row, kLeanStamps);
+        return order_.place_of(column) * kHeadParts / order_.columns();
+    }
+    // Fills in which column is sent at each place. `rows` has each column's number in its window.
+    constexpr void lay(std::span<const std::uint16_t> rows, std::span<Place> places) const {
+        const auto bounded = [&](std::uint32_t column) {
+            return std::min<std::uint32_t>(rows[column], kMaxWindowRows - 1);
+        };
+        std::uint32_t next[kMaxWindowRows + 1] = {};
+        for (std::uint32_t column = 0; column < order_.columns(); ++column) ++next[bounded(column) + 1];
+        std::partial_sum(std::begin(next), std::end(next), std::begin(next));
+        for (std::uint32_t place = 0; place < order_.columns(); ++place) {
+            const std::uint32_t column = order_.column_at(place);
+            places[next[bounded(column)]++] = {static_cast<std::uint16_t>(column),
+                                               static_cast<std::uint16_t>(part_of(column, bounded(column)))};
+        }
+    }
+
+  private:
+    // Nor does this one change.
+    static constexpr std::uint32_t kHeadParts = 4;
+
+    LeanOrder order_;
 };
 
 }  // namespace croupier::proto

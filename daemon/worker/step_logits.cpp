@@ -75,6 +75,11 @@ void SentColumns::look() {
     if (parts_ != 0 && !order_) order_.emplace(step_->columns);
 }
 
+std::uint32_t SentColumns::part_among_windows(std::uint32_t column) const {
+    const std::uint32_t row = segment_->schedule_columns(step_->slot)[column].load().row;
+    return proto::WindowOrder(*order_).part_of(column, row);
+}
+
 SentColumn::SentColumn(const shm::Segment& segment, const CheckedStep& step, std::uint32_t column)
     : segment_(segment),
       step_(step),

@@ -37,11 +37,14 @@ class SentColumns {
     void look();
     // A bit for each part that is there.
     std::uint32_t parts() const { return parts_; }
-    bool has(std::uint32_t column) const {
-        return order_ && (parts_ >> order_->part_at(order_->place_of(column)) & 1U) != 0;
-    }
+    bool has(std::uint32_t column) const { return order_ && (parts_ >> part_of(column) & 1U) != 0; }
 
   private:
+    std::uint32_t part_of(std::uint32_t column) const {
+        return step_->windows ? part_among_windows(column) : order_->part_at(order_->place_of(column));
+    }
+    std::uint32_t part_among_windows(std::uint32_t column) const;
+
     const shm::Segment* segment_;
     const CheckedStep* step_;
     std::uint32_t parts_ = 0;

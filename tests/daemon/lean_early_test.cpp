@@ -1,6 +1,8 @@
 // Columns of a lean step are decided when their part of it is there, though others are not.
 #include <catch2/catch.hpp>
 #include <csignal>
+#include <random>
+#include <utility>
 #include <vector>
 
 #include "gpu_writer/column_wants.h"
@@ -235,4 +237,60 @@ TEST_CASE("the order of a lean step's columns never changes") {
     CHECK(order.column_at(2) == kept.third);
     CHECK(order.column_at(kept.columns - 1) == kept.last);
     CHECK(order.begin_of(1) == kept.begin_of_second);
+}
+
+TEST_CASE("a step with windows is sent row by row, and each column is in the part that samplers look for") {
+    std::mt19937 random(1);
+    for (std::uint32_t columns = 1; columns <= proto::kMaxBatch; columns += columns < 300 ? 1 : 211) {
+        std::vector<std::uint16_t> rows(columns);
+        for (std::uint32_t column = 1; column < columns; ++column) {
+            const bool follows = random() % 5 != 0 && rows[column - 1] + 1U < proto::kMaxWindowRows;
+            rows[column] = follows ? static_cast<std::uint16_t>(rows[column - 1] + 1) : std::uint16_t{0};
+        }
+        const proto::LeanOrder plain(columns);
+        const proto::WindowOrder order(plain);
+        std::vector<proto::WindowOrder::Place> places(columns);
+        order.lay(rows, places);
+        std::vector<bool> met(columns);
+        for (std::uint32_t place = 0; place < columns; ++place) {
+            const auto [column, part] = places[place];
+            REQUIRE_FALSE(met[column]);
+            met[column] = true;
+            REQUIRE(part == order.part_of(column, rows[column]));
+            REQUIRE(part < proto::WindowOrder::parts());
+            REQUIRE((proto::LeanOrder::has_stamps(columns) || part == proto::kLeanStamps));
+            if (place == 0) continue;
+            const auto before = places[place - 1];
+            REQUIRE(before.part <= part);
+            REQUIRE(rows[before.column] <= rows[column]);
+            if (rows[before.column] == rows[column])
+                REQUIRE(plain.place_of(before.column) < plain.place_of(column));
+        }
+    }
+}
+
+TEST_CASE("a step whose windows have one row each has the order of one without") {
+    constexpr std::uint32_t kMany = 100;
+    const proto::LeanOrder plain(kMany);
+    std::vector<proto::WindowOrder::Place> places(kMany);
+    proto::WindowOrder(plain).lay(std::vector<std::uint16_t>(kMany), places);
+    for (std::uint32_t place = 0; place < kMany; ++place)
+        CHECK(places[place].column == plain.column_at(place));
+}
+
+TEST_CASE("the parts of a step with windows never change") {
+    const proto::WindowOrder order(proto::LeanOrder(1280));
+    CHECK(order.part_of(385, 0) == 0);
+    CHECK(order.part_of(1, 0) == 3);
+    for (const auto& [row, part] : {std::pair{1U, 4U}, {2U, 5U}, {3U, 6U}, {63U, 6U}})
+        CHECK(order.part_of(385, row) == part);
+    CHECK(proto::WindowOrder(proto::LeanOrder(31)).part_of(5, 1) == 6);
+    std::vector<std::uint16_t> rows(1280);
+    for (std::size_t column = 0; column < rows.size(); ++column)
+        rows[column] = static_cast<std::uint16_t>(column % 5);
+    std::vector<proto::WindowOrder::Place> places(rows.size());
+    order.lay(rows, places);
+    for (const auto& [place, column] :
+         {std::pair{0U, 0U}, {1U, 115U}, {255U, 1165U}, {256U, 791U}, {1279U, 489U}})
+        CHECK(places[place].column == column);
 }
