@@ -152,7 +152,7 @@ __device__ void lay_entry(const RowReader<D>& reader, const LeanSlice& slice, co
 // copied. False, to all threads: this pass is over, and nobody waits for its answers.
 __device__ bool read_found(const ToldRows& of, const QueueMemory& queue, std::uint64_t pass, LeanRows& rows) {
     const FoundRows& found = *of.found;
-    __shared__ std::uint64_t told[3];
+    __shared__ std::uint64_t told[4];
     __syncthreads();
     if (threadIdx.x == 0) {
         while (load_now(&found.opening) < of.opening && QueueWord::pass(load_now(queue.relay)) <= pass) {
@@ -162,33 +162,42 @@ __device__ bool read_found(const ToldRows& of, const QueueMemory& queue, std::ui
         __threadfence();
         told[1] = reinterpret_cast<std::uint64_t>(load_now(&found.logits));
         told[2] = load_now(&found.row_stride);
+        told[3] = reinterpret_cast<std::uint64_t>(load_now(&found.row_of));
     }
     __syncthreads();
     rows.logits = reinterpret_cast<const void*>(told[1]);
     rows.row_stride = told[2];
+    rows.row_of = reinterpret_cast<const std::int32_t*>(told[3]);
     return told[0] == of.opening;
+}
+
+// By one CUDA block.
+template <Dtype D>
+__device__ void answer_entry(LeanRows rows, const LeanSlice& slice, const QueueMemory& queue,
+                             std::uint64_t pass, std::uint32_t number, const ToldRows& rows_told) {
+    __shared__ FetchedEntry fetched;
+    const std::uint32_t place = number % queue.places;
+    if (rows_told.found != nullptr && !read_found(rows_told, queue, pass, rows)) return;
+    fetched.fetch(queue.entries + place);
+    (void)find_row<D>(rows, fetched.get().column);
+    const SliceRows in_order = rows_in_order(rows);
+    const RowReader<D> reader(in_order);
+    lay_entry<D>(reader, slice, queue, fetched.get(), place);
+    __syncthreads();
+    if (threadIdx.x != 0) return;
+    store_now(queue.taken + place, QueueWord::of(pass, std::uint64_t{number} + 1));
+    // Who sees the word sees the blocks, on the CPU too.
+    __threadfence_system();
+    store_now(reinterpret_cast<std::uint64_t*>(fetched.get().answered), fetched.get().word);
 }
 
 template <Dtype D>
 __global__ void __launch_bounds__(kAnswerThreads)
     answer_requests(LeanRows rows, LeanSlice slice, QueueMemory queue, std::uint64_t pass,
                     DeliveredTokens tokens, ToldRows rows_told) {
-    __shared__ FetchedEntry fetched;
     if (blockIdx.x == 0) return serve_link(queue, pass, tokens);
-    for (std::uint32_t next = blockIdx.x - 1; is_posted(queue, pass, next); next += kAnswering) {
-        const std::uint32_t place = next % queue.places;
-        if (rows_told.found != nullptr && !read_found(rows_told, queue, pass, rows)) continue;
-        const SliceRows in_order = rows_in_order(rows);
-        const RowReader<D> reader(in_order);
-        fetched.fetch(queue.entries + place);
-        lay_entry<D>(reader, slice, queue, fetched.get(), place);
-        __syncthreads();
-        if (threadIdx.x != 0) continue;
-        store_now(queue.taken + place, QueueWord::of(pass, std::uint64_t{next} + 1));
-        // Who sees the word sees the blocks, on the CPU too.
-        __threadfence_system();
-        store_now(reinterpret_cast<std::uint64_t*>(fetched.get().answered), fetched.get().word);
-    }
+    for (std::uint32_t next = blockIdx.x - 1; is_posted(queue, pass, next); next += kAnswering)
+        answer_entry<D>(rows, slice, queue, pass, next, rows_told);
 }
 
 template <Dtype D>

@@ -171,8 +171,8 @@ int croupier_writer_enqueue_rows(croupier_writer* writer, void* stream, const cr
                                                           ", a row of rank " + std::to_string(rank.rank()) +
                                                           " has " + std::to_string(ids) + " elements");
         }
-        return done(writer->steps->enqueue(
-            stream, {known.logits, known.row_stride, known.row_of, known.inputs, known.parents}));
+        return done(writer->steps->enqueue(stream, {known.logits, known.row_stride, known.row_of,
+                                                    known.inputs, known.parents, known.positions}));
     });
 }
 

@@ -66,14 +66,12 @@ shm::Result<bool> CudaLeanWriter::begin_replays() {
     return true;
 }
 
-shm::Result<bool> CudaLeanWriter::send(const BegunStep& step, const void* logits, std::uint64_t row_stride,
-                                       cudaStream_t worker) {
-    return lean_->send(logits, row_stride, step, end_of(step), worker);
+shm::Result<bool> CudaLeanWriter::send(const BegunStep& step, const EnqueuedRows& rows, cudaStream_t worker) {
+    return lean_->send(rows, step, end_of(step), worker);
 }
 
-shm::Result<bool> CudaLeanWriter::send_found(const void* logits, std::uint64_t row_stride,
-                                             cudaStream_t worker) {
-    return lean_->send_expected(logits, row_stride, worker);
+shm::Result<bool> CudaLeanWriter::send_found(const EnqueuedRows& rows, cudaStream_t worker) {
+    return lean_->send_expected(rows, worker);
 }
 
 LeanEnd CudaLeanWriter::end_of(const BegunStep& step) const {

@@ -60,14 +60,17 @@ shm::Result<bool> CudaRowsWriter::make_launch_ring() {
     const std::string what = "the launch records";
     LaunchRecord* records = nullptr;
     ColumnSeed* seeds = nullptr;
+    std::uint64_t* inputs = nullptr;
     CROUPIER_TRY(keep(records_, pinned_array<LaunchRecord>(places(), what)));
     CROUPIER_TRY(keep(seeds_, pinned_array<ColumnSeed>(std::size_t{places()} * geometry.max_batch, what)));
+    CROUPIER_TRY(keep(inputs_, pinned_array<std::uint64_t>(places(), what)));
     CROUPIER_TRY(
         keep(landed_, device_array<std::uint32_t>(waves_at_most(slice_bytes(geometry.max_batch)), what)));
     CROUPIER_TRY(keep(records, device_pointer(records_.get(), what)));
     CROUPIER_TRY(keep(seeds, device_pointer(seeds_.get(), what)));
-    ring_ = {records,    seeds,         outcomes(), empty_launches_address(),
-             counters(), landed_.get(), places(),   geometry.max_batch};
+    CROUPIER_TRY(keep(inputs, device_pointer(inputs_.get(), what)));
+    ring_ = {records,    seeds,         inputs,   outcomes(),        empty_launches_address(),
+             counters(), landed_.get(), places(), geometry.max_batch};
     return true;
 }
 
@@ -107,6 +110,7 @@ shm::Result<bool> CudaRowsWriter::prepare_step(const BegunStep& step, std::uint6
     std::atomic_ref(to.ticket).store(0, std::memory_order_relaxed);
     std::atomic_thread_fence(std::memory_order_release);
     to = record;
+    inputs_[place] = step.windows ? address(segment.inputs(slot, rank)) : 0;
     std::atomic_ref(to.ticket).store(step.ticket, std::memory_order_release);
     return true;
 }
@@ -122,12 +126,13 @@ shm::Result<bool> CudaRowsWriter::settle() {
     return copy_->settle();
 }
 
-SliceRows CudaRowsWriter::rows_of(const void* logits, std::uint64_t row_stride) const {
+SliceRows CudaRowsWriter::rows_of(const EnqueuedRows& rows) const {
     const proto::Geometry& geometry = rank_writer().geometry();
     const std::uint32_t rank = rank_writer().rank();
     const SliceShape shape = slice_shape(geometry, rank, 1, {});
-    return {logits,     row_stride,    order_.get(),   shape.dtype,          shape.tile,
-            shape.lead, shape.entries, shape.places(), geometry.tiles(rank), geometry.maxima_stride(rank)};
+    return {rows.logits, rows.row_stride, order_.get(),   shape.dtype,          shape.tile,
+            shape.lead,  shape.entries,   shape.places(), geometry.tiles(rank), geometry.maxima_stride(rank),
+            rows.row_of};
 }
 
 CopyTarget CudaRowsWriter::copy_target(const BegunStep& step) const {
@@ -150,15 +155,28 @@ shm::Result<bool> CudaRowsWriter::begin_replays() {
                      "step to step; choose `store` or `auto`");
 }
 
-shm::Result<bool> CudaRowsWriter::send(const BegunStep& step, const void* logits, std::uint64_t row_stride,
-                                       cudaStream_t worker) {
-    if (!copy_) return send_found(logits, row_stride, worker);
-    return copy_->send(rows_of(logits, row_stride), copy_target(step), &counters()->next, worker);
+shm::Result<bool> CudaRowsWriter::send(const BegunStep& step, const EnqueuedRows& rows, cudaStream_t worker) {
+    if (step.windows) {
+        CROUPIER_TRY(send_inputs(rows, worker));
+    }
+    if (!copy_) return store(rows, step.windows, worker);
+    return copy_->send(rows_of(rows), copy_target(step), &counters()->next, worker);
 }
 
-shm::Result<bool> CudaRowsWriter::send_found(const void* logits, std::uint64_t row_stride,
-                                             cudaStream_t worker) {
-    return cuda_done(launch_store(rows_of(logits, row_stride), ring_, store_blocks_, worker),
+shm::Result<bool> CudaRowsWriter::send_found(const EnqueuedRows& rows, cudaStream_t worker) {
+    const bool has_inputs = rows.inputs != nullptr;
+    if (has_inputs) {
+        CROUPIER_TRY(send_inputs(rows, worker));
+    }
+    return store(rows, has_inputs, worker);
+}
+
+shm::Result<bool> CudaRowsWriter::send_inputs(const EnqueuedRows& rows, cudaStream_t worker) {
+    return cuda_done(launch_inputs(rows, ring_, worker), "cannot launch the inputs of a step's rows");
+}
+
+shm::Result<bool> CudaRowsWriter::store(const EnqueuedRows& rows, bool behind_inputs, cudaStream_t worker) {
+    return cuda_done(launch_store(rows_of(rows), ring_, behind_inputs, store_blocks_, worker),
                      "cannot launch the store of a step");
 }
 

@@ -26,20 +26,22 @@ class CudaRowsWriter final : public CudaWriter {
     shm::Result<bool> prepare_step(const BegunStep& step, std::uint64_t opening) override;
     void forget_step(std::uint64_t ticket) override;
     shm::Result<bool> begin_replays() override;
-    shm::Result<bool> send(const BegunStep& step, const void* logits, std::uint64_t row_stride,
-                           cudaStream_t worker) override;
-    shm::Result<bool> send_found(const void* logits, std::uint64_t row_stride, cudaStream_t worker) override;
+    shm::Result<bool> send(const BegunStep& step, const EnqueuedRows& rows, cudaStream_t worker) override;
+    shm::Result<bool> send_found(const EnqueuedRows& rows, cudaStream_t worker) override;
     shm::Result<bool> settle() override;
 
     CopyRoom room_of_tiles() const;
     std::uint64_t slice_bytes(std::uint32_t columns) const;
-    SliceRows rows_of(const void* logits, std::uint64_t row_stride) const;
+    SliceRows rows_of(const EnqueuedRows& rows) const;
+    shm::Result<bool> send_inputs(const EnqueuedRows& rows, cudaStream_t worker);
+    shm::Result<bool> store(const EnqueuedRows& rows, bool behind_inputs, cudaStream_t worker);
     CopyTarget copy_target(const BegunStep& step) const;
 
     RowPath path_;
     std::uint32_t store_blocks_;
     PinnedMemory<LaunchRecord> records_;
     PinnedMemory<ColumnSeed> seeds_;
+    PinnedMemory<std::uint64_t> inputs_;
     DeviceMemory<std::uint32_t> landed_;
     DeviceMemory<std::uint32_t> order_;
     LaunchRing ring_;

@@ -1,5 +1,6 @@
 #include "gpu_writer/cuda_writer.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <string>
@@ -79,11 +80,13 @@ void CudaWriter::stop_watching() {
 }
 
 shm::Result<bool> CudaWriter::queue(const BegunStep& step) {
-    if (step.windows) {
-        return shm::fail(Errc::bad_argument,
-                         "step " + std::to_string(step.step) +
-                             " has windows of several rows, which a GPU's writer does not send: submit "
-                             "columns of one row, or attach the writers to the host (device -1)");
+    if (step.windows && some_lack_inputs_) {
+        return shm::fail(
+            Errc::bad_argument,
+            "step " + std::to_string(step.step) +
+                " has windows of several rows, and an enqueue that was captured into a CUDA "
+                "graph, or came behind a capture, gave no `inputs`: give them to each, for which "
+                "of them sends a step is not known");
     }
     const DeviceScope scope(device_);
     steps_[step.ticket % places_] = step;
@@ -111,10 +114,6 @@ std::uint64_t CudaWriter::empty_launches() const {
 }
 
 shm::Result<bool> CudaWriter::enqueue(void* stream, const EnqueuedRows& rows) {
-    if (rows.row_of != nullptr) {
-        return shm::fail(Errc::bad_argument,
-                         "row_of is given, which a GPU's writer does not take: lay a row for each column");
-    }
     const DeviceScope scope(device_);
     auto* const worker = static_cast<cudaStream_t>(stream);
     CROUPIER_TRY_VALUE(captured, is_captured(worker));
@@ -122,11 +121,24 @@ shm::Result<bool> CudaWriter::enqueue(void* stream, const EnqueuedRows& rows) {
         CROUPIER_TRY(begin_replays());
         has_replays_ = true;
     }
-    if (has_replays_) return send_found(rows.logits, rows.row_stride, worker);
+    CROUPIER_TRY(check_inputs(rows));
+    if (has_replays_) return send_found(rows, worker);
     if (enqueued_ == begun()) {
         return shm::fail(Errc::bad_argument, "no step is begun that was not enqueued: begin one first");
     }
-    return send(step_of(++enqueued_), rows.logits, rows.row_stride, worker);
+    return send(step_of(++enqueued_), rows, worker);
+}
+
+// Without inputs the head of each window would be answered with bad_input, and its other rows rejected.
+shm::Result<bool> CudaWriter::check_inputs(const EnqueuedRows& rows) {
+    if (rows.inputs != nullptr) return true;
+    const std::uint64_t first = has_replays_ ? finished() + 1 : enqueued_ + 1;
+    const std::uint64_t last = has_replays_ ? begun() : std::min(begun(), first);
+    for (std::uint64_t ticket = first; ticket <= last; ++ticket) {
+        if (step_of(ticket).windows) return windows_need_inputs(step_of(ticket).step);
+    }
+    if (has_replays_) some_lack_inputs_ = true;
+    return true;
 }
 
 shm::Result<bool> CudaWriter::send_tokens(void* stream,

@@ -36,11 +36,10 @@ class CudaWriter : public StepWriter {
     virtual void forget_step(std::uint64_t ticket) = 0;
     // An enqueue is captured for the first time.
     virtual shm::Result<bool> begin_replays() = 0;
-    virtual shm::Result<bool> send(const BegunStep& step, const void* logits, std::uint64_t row_stride,
-                                   cudaStream_t worker) = 0;
-    // The step that is next when the launch runs, in a capture or behind one.
-    virtual shm::Result<bool> send_found(const void* logits, std::uint64_t row_stride,
-                                         cudaStream_t worker) = 0;
+    virtual shm::Result<bool> send(const BegunStep& step, const EnqueuedRows& rows, cudaStream_t worker) = 0;
+    // The step that is next when the launch runs, in a capture or behind one; with inputs if it may be one
+    // with windows.
+    virtual shm::Result<bool> send_found(const EnqueuedRows& rows, cudaStream_t worker) = 0;
 
     int device() const { return device_; }
     // Replays use steps that this process cannot count: from the first capture on, the GPU alone knows which
@@ -59,6 +58,7 @@ class CudaWriter : public StepWriter {
     std::uint64_t* empty_launches_address() const { return empty_address_; }
 
   private:
+    shm::Result<bool> check_inputs(const EnqueuedRows& rows);
     shm::Result<bool> queue(const BegunStep& step) override;
     void forget_after(std::uint64_t finished) override;
     shm::Result<bool> send_tokens(void* stream, const proto::StoredArray<const proto::Decision>& decisions,
@@ -80,6 +80,7 @@ class CudaWriter : public StepWriter {
     mutable std::uint64_t finished_ = 0;
     std::uint64_t enqueued_ = 0;
     bool has_replays_ = false;
+    bool some_lack_inputs_ = false;  // a step that a launch finds may be without them
 };
 
 }  // namespace croupier::gpu_writer

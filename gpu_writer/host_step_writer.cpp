@@ -109,12 +109,6 @@ class HostStepWriter final : public StepWriter {
         return true;
     }
 
-    static shm::Result<bool> windows_need_inputs(std::uint64_t step) {
-        return shm::fail(Errc::bad_argument, "step " + std::to_string(step) +
-                                                 " has windows of several rows, and `inputs` is null: give "
-                                                 "the token that each row was computed from");
-    }
-
     static shm::Result<bool> needs_no_stream() {
         return shm::fail(Errc::bad_argument, "a host's writer has no stream: give it NULL");
     }

@@ -35,9 +35,45 @@ __global__ void __launch_bounds__(kLeanThreads, kChunksAMultiprocessor)
 // at once. Where a session may have more than so many, they come one after another.
 constexpr std::uint32_t kFoundTogether = 256;
 
+// As LeanOrder, of a step that may have windows.
+struct FoundOrder {
+    const LeanRecord& record;
+    const SentPlace* sent;
+
+    __device__ bool by_window() const { return record.windows != 0; }
+    __device__ std::uint32_t columns() const { return record.slice.columns; }
+    __device__ std::uint32_t parts() const {
+        return by_window() ? proto::WindowOrder::parts() : record.order.parts();
+    }
+    __device__ std::uint32_t column_at(std::uint32_t place) const {
+        return by_window() ? sent[place].column : record.order.column_at(place);
+    }
+    __device__ std::uint32_t part_at(std::uint32_t place) const {
+        return by_window() ? sent[place].part : record.order.part_at(place);
+    }
+    __device__ std::uint32_t size_of(std::uint32_t part) const {
+        return by_window() ? record.part_sizes[part] : record.order.size_of(part);
+    }
+};
+
+// The column at a place of a step whose arrays were given. What has no row in its window is not sent, and
+// counts as sent.
+template <Dtype D>
+__device__ void send_gathered(LeanRows rows, const LeanTarget& target, const FoundStep& step,
+                              const Scratch& scratch, std::uint32_t place) {
+    const LeanRecord& record = *step.record;
+    const FoundOrder order{record, step.sent};
+    const std::uint32_t column = order.column_at(place);
+    if (!find_row<D>(rows, column) && order.by_window()) {
+        if (blockIdx.x == 0) finish_column(record.end, order, place, scratch);
+        return;
+    }
+    send_in_order<D, true, true>(rows, target, step.wants[column], record.end, scratch, order, place, column);
+}
+
 // The step that a replay has found, with whatever its columns want. The loop leaves some hundred bytes of
 // spilled registers, which those do without that may have few columns.
-template <Dtype D, bool kMayBeMany>
+template <Dtype D, bool kMayBeMany, bool kGathers>
 __global__ void __launch_bounds__(kLeanThreads, kChunksAMultiprocessor)
     send_found(LeanRows rows, LeanTarget target, FoundStep step, Scratch scratch) {
     const LeanRecord& record = *step.record;
@@ -46,6 +82,7 @@ __global__ void __launch_bounds__(kLeanThreads, kChunksAMultiprocessor)
     rows.names = record.names;
     target.part = record.part;
     const auto send = [&](std::uint32_t place) {
+        if constexpr (kGathers) return send_gathered<D>(rows, target, step, scratch, place);
         const std::uint32_t column = record.order.column_at(place);
         send_in_order<D, true, true>(rows, target, step.wants[column], record.end, scratch, record.order,
                                      place, column);
@@ -61,8 +98,10 @@ __global__ void __launch_bounds__(kLeanThreads, kChunksAMultiprocessor)
 }
 
 template <Dtype D>
-auto found_kernel_of(std::uint32_t max_batch) {
-    return max_batch > kFoundTogether ? send_found<D, true> : send_found<D, false>;
+auto found_kernel_of(std::uint32_t columns, bool gathers) {
+    const bool many = columns > kFoundTogether;
+    if (gathers) return many ? send_found<D, true, true> : send_found<D, false, true>;
+    return many ? send_found<D, true, false> : send_found<D, false, false>;
 }
 
 template <Dtype D, typename Wants>
@@ -126,16 +165,16 @@ struct Send {
 
 template <Dtype D>
 struct SendFound {
-    static void launch(const LeanRows& rows, const LeanTarget& target, const ReplayRing& ring,
-                       const Scratch& scratch, cudaStream_t stream) {
+    static void launch(const LeanRows& rows, const LeanTarget& target, const FoundStep& step,
+                       std::uint32_t columns, bool gathers, const Scratch& scratch, cudaStream_t stream) {
         cudaLaunchConfig_t config{};
-        config.gridDim = {chunks_of(rows.blocks), std::min(ring.max_batch, kFoundTogether), 1};
+        config.gridDim = {chunks_of(rows.blocks), std::min(columns, kFoundTogether), 1};
         config.blockDim = kLeanThreads;
         config.dynamicSmemBytes = rank_bytes(rows.blocks);
-        const auto kernel = found_kernel_of<D>(ring.max_batch);
+        const auto kernel = found_kernel_of<D>(columns, gathers);
         ask_for_shared(kernel, config.dynamicSmemBytes);
         config.stream = stream;
-        (void)cudaLaunchKernelEx(&config, kernel, rows, target, ring.step, scratch);
+        (void)cudaLaunchKernelEx(&config, kernel, rows, target, step, scratch);
     }
 };
 
@@ -147,8 +186,10 @@ struct Loading {
             load(kernel_of<D, ManyWants>(finds_racers, selects), *status);
             load(kernel_of<D, StoredWants>(finds_racers, selects), *status);
         }
-        load(send_found<D, false>, *status);
-        load(send_found<D, true>, *status);
+        for (const bool gathers : {false, true}) {
+            load(found_kernel_of<D>(1, gathers), *status);
+            load(found_kernel_of<D>(kFoundTogether + 1, gathers), *status);
+        }
     }
 };
 
@@ -173,8 +214,8 @@ cudaError_t launch_lean(const LeanRows& rows, const LeanTarget& target, std::spa
 }
 
 cudaError_t launch_send_found(const LeanRows& rows, const LeanTarget& target, const ReplayRing& ring,
-                              void* scratch, cudaStream_t stream) {
-    launch_of<SendFound>(rows.dtype, rows, target, ring,
+                              std::uint32_t columns, bool gathers, void* scratch, cudaStream_t stream) {
+    launch_of<SendFound>(rows.dtype, rows, target, ring.step, columns, gathers,
                          Scratch(scratch, rows.dtype, rows.blocks, ring.max_batch), stream);
     return cudaGetLastError();
 }

@@ -14,7 +14,7 @@
 
 namespace croupier::gpu_writer {
 
-// The rows of a step as the LM head left them; the last six as in LeanShape.
+// The rows of a step as the LM head left them; the six behind them as in LeanShape.
 struct LeanRows {
     const void* logits = nullptr;
     std::uint64_t row_stride = 0;  // elements
@@ -25,6 +25,7 @@ struct LeanRows {
     std::uint32_t first_block = 0;
     StepMasks masks = {};
     StepNames names = {};
+    const std::int32_t* row_of = nullptr;  // by column, -1: it has none; null: the column's own number
 };
 
 struct LeanTarget {

@@ -34,6 +34,7 @@ LeanPath::LeanPath(const shm::Segment& segment, std::uint32_t rank, Address addr
       address_(std::move(address)),
       shape_(lean_shape(segment.geometry(), rank, 1)),
       openings_(segment.geometry().slots),
+      order_(segment.geometry().max_batch),
       bits_((shape_.slice.blocks + 63) / 64) {}
 
 LeanPath::~LeanPath() {
@@ -155,18 +156,18 @@ shm::Result<StepMasks> LeanPath::await_masks(const BegunStep& step, cudaStream_t
     return copied_masks(slot);
 }
 
-LeanRows LeanPath::rows_of(const void* logits, std::uint64_t row_stride, std::uint64_t step,
-                           const StepMasks& masks) const {
+LeanRows LeanPath::rows_of(const EnqueuedRows& given, std::uint64_t step, const StepMasks& masks) const {
     const SliceShape& slice = shape_.slice;
-    return {logits,
-            row_stride,
+    return {given.logits,
+            given.row_stride,
             slice.dtype,
             slice.lead,
             slice.entries,
             slice.blocks,
             shape_.first_block,
             masks,
-            {lists_there_ + segment_.slot_of(step) * NamedIds::room_for(segment_.geometry())}};
+            {lists_there_ + segment_.slot_of(step) * NamedIds::room_for(segment_.geometry())},
+            given.row_of};
 }
 
 LeanSlice LeanPath::slice_of(const BegunStep& step) const {
@@ -199,11 +200,13 @@ void LeanPath::prepare(const BegunStep& step, std::uint64_t opening) {
     copy_masks(step, wants);
 }
 
-shm::Result<bool> LeanPath::send(const void* logits, std::uint64_t row_stride, const BegunStep& step,
-                                 LeanEnd end, cudaStream_t worker) {
+shm::Result<bool> LeanPath::send(const EnqueuedRows& given, const BegunStep& step, LeanEnd end,
+                                 cudaStream_t worker) {
+    const bool gathers = step.windows || given.row_of != nullptr || given.positions != nullptr;
+    if (gathers) return send_by_record(given, step, end, worker);
     RequestQueue& queue = queue_of(step.step);
     CROUPIER_TRY_VALUE(masks, await_masks(step, worker));
-    const LeanRows rows = rows_of(logits, row_stride, step.step, masks);
+    const LeanRows rows = rows_of(given, step.step, masks);
     // What is still laid of a step that had the slot and was given up comes before all of this one.
     CROUPIER_TRY(queue.hold(worker));
     const std::uint32_t slot = segment_.slot_of(step.step);
@@ -222,8 +225,7 @@ shm::Result<bool> LeanPath::send(const void* logits, std::uint64_t row_stride, c
     return true;
 }
 
-shm::Result<bool> LeanPath::expect(const BegunStep& step, LeanEnd end) {
-    const BesideCapture beside;
+LeanRecord LeanPath::record_of(const BegunStep& step, const LeanEnd& end) {
     LeanRecord record;
     record.ticket = step.ticket;
     record.slot = segment_.slot_of(step.step);
@@ -232,9 +234,43 @@ shm::Result<bool> LeanPath::expect(const BegunStep& step, LeanEnd end) {
     record.slice = slice_of(step);
     record.end = end_of(step, end);
     record.order = proto::LeanOrder(step.columns);
-    const LeanRows rows = rows_of(nullptr, 0, step.step, {});
-    record.names = rows.names;
+    record.names = rows_of({}, step.step, {}).names;
     if (copies_) record.kept = copies_of(record.slot);
+    if (!step.windows) return record;
+    record.windows = 1;
+    record.inputs = address_(segment_.inputs(record.slot, rank_));
+    order_.read(segment_.schedule_columns(record.slot).part(0, step.columns), step.windows);
+    for (const SentPlace& place : order_.places()) {
+        if (place.part < order_.last_part()) ++record.part_sizes[place.part];
+    }
+    return record;
+}
+
+// What the engine's arrays say is known when its launch runs, and only on the GPU: as with a replay's step, a
+// kernel before it finds what the others need.
+shm::Result<bool> LeanPath::send_by_record(const EnqueuedRows& given, const BegunStep& step,
+                                           const LeanEnd& end, cudaStream_t worker) {
+    RequestQueue& queue = queue_of(step.step);
+    LeanRecord record = record_of(step, end);
+    CROUPIER_TRY_VALUE(masks, await_masks(step, worker));
+    record.masks = masks;
+    // What is still laid of a step that had the slot and was given up comes before all of this one.
+    CROUPIER_TRY(queue.hold(worker));
+    queue.open({rows_of({}, step.step, {}), record.slice, step.step, record.opening, worker, nullptr,
+                replays_->rows(record.slot), copies_.has_value()});
+    CROUPIER_TRY(replays_->prepare(record, wants_of(step), sent_of(step), nullptr));
+    replays_->publish(step.ticket);
+    FoundLimits limits{step.columns, false, false};
+    for (const LeanWant& want : wants_of(step)) {
+        limits.has_whole = limits.has_whole || want.flags.has(Want::whole);
+        limits.has_spreads = limits.has_spreads || sums_spread(want);
+    }
+    return launch_found(given, limits, worker);
+}
+
+shm::Result<bool> LeanPath::expect(const BegunStep& step, LeanEnd end) {
+    const BesideCapture beside;
+    LeanRecord record = record_of(step, end);
     RequestQueue& queue = queue_of(step.step);
     // What is still laid of a step that had the slot and was given up comes before all of this one.
     CROUPIER_TRY_VALUE(is_prepared, queue.hold(preparing_.get()));
@@ -245,20 +281,25 @@ shm::Result<bool> LeanPath::expect(const BegunStep& step, LeanEnd end) {
         is_prepared = true;
     }
     // Behind that: for a kernel of this opening's the step would wait as well.
-    queue.open({rows, record.slice, step.step, record.opening, std::nullopt, nullptr,
+    queue.open({rows_of({}, step.step, {}), record.slice, step.step, record.opening, std::nullopt, nullptr,
                 replays_->rows(record.slot), copies_.has_value()});
-    return replays_->prepare(record, wants_of(step), is_prepared ? preparing_.get() : nullptr);
+    return replays_->prepare(record, wants_of(step), sent_of(step), is_prepared ? preparing_.get() : nullptr);
 }
 
-shm::Result<bool> LeanPath::send_expected(const void* logits, std::uint64_t row_stride, cudaStream_t worker) {
-    const LeanRows rows = rows_of(logits, row_stride, 0, {});
+shm::Result<bool> LeanPath::send_expected(const EnqueuedRows& given, cudaStream_t worker) {
+    return launch_found(given, {segment_.geometry().max_batch}, worker);
+}
+
+shm::Result<bool> LeanPath::launch_found(const EnqueuedRows& given, const FoundLimits& limits,
+                                         cudaStream_t worker) {
+    const LeanRows rows = rows_of(given, 0, {});
     const LeanTarget target{0, shape_.layout, shape_.room};
-    CROUPIER_TRY(cuda_done(
-        launch_found_lean(rows, target, replays_->ring(), scratch_.get(), spread_scratch_.get(), worker),
-        "cannot launch a lean step of a CUDA graph"));
+    CROUPIER_TRY(cuda_done(launch_found_lean(rows, given, limits, target, replays_->ring(), scratch_.get(),
+                                             spread_scratch_.get(), worker),
+                           "cannot launch a lean step that is found on the GPU"));
     if (!copies_) return true;
     return cuda_done(launch_keep_rows(rows, replays_->ring(), copies_->pitch, worker),
-                     "cannot launch the copy of a CUDA graph's rows");
+                     "cannot launch the copy of a lean step's rows");
 }
 
 // What only some columns have, by kernels of their own: before the step's, so that its word covers it.

@@ -16,6 +16,7 @@
 #include "gpu_writer/named_ids.h"
 #include "gpu_writer/request_answers.h"
 #include "gpu_writer/request_queue.h"
+#include "gpu_writer/sent_order.h"
 
 namespace croupier::gpu_writer {
 
@@ -64,7 +65,7 @@ class LeanPath {
     // When the step is begun and watched: what its columns want.
     void prepare(const BegunStep& step, std::uint64_t opening);
     // `end`: but for the ready word and the stamps, which are the step's.
-    shm::Result<bool> send(const void* logits, std::uint64_t row_stride, const BegunStep& step, LeanEnd end,
+    shm::Result<bool> send(const EnqueuedRows& given, const BegunStep& step, LeanEnd end,
                            cudaStream_t worker);
 
     // Instead, where the enqueue was captured into a CUDA graph: what is requested of the step is answered,
@@ -74,7 +75,7 @@ class LeanPath {
     // No replay sends the step until it is published anew.
     void forget(std::uint64_t ticket) { replays_->forget(ticket); }
     // Sends the expected step that is next when it runs, in a capture or outside.
-    shm::Result<bool> send_expected(const void* logits, std::uint64_t row_stride, cudaStream_t worker);
+    shm::Result<bool> send_expected(const EnqueuedRows& given, cudaStream_t worker);
 
     // Of the step that was sent or expected last in its slot: see RequestQueue.
     bool is_sent(std::uint64_t step) const { return queue_of(step).is_open_for(step); }
@@ -99,14 +100,21 @@ class LeanPath {
     void copy_masks(const BegunStep& step, std::span<const LeanWant> wants);
     // Behind this, the step's masks are there.
     shm::Result<StepMasks> await_masks(const BegunStep& step, cudaStream_t worker);
-    LeanRows rows_of(const void* logits, std::uint64_t row_stride, std::uint64_t step,
-                     const StepMasks& masks) const;
+    LeanRows rows_of(const EnqueuedRows& given, std::uint64_t step, const StepMasks& masks) const;
     LeanSlice slice_of(const BegunStep& step) const;
     LeanEnd end_of(const BegunStep& step, LeanEnd end) const;
+    LeanRecord record_of(const BegunStep& step, const LeanEnd& end);
+    shm::Result<bool> launch_found(const EnqueuedRows& given, const FoundLimits& limits, cudaStream_t worker);
+    shm::Result<bool> send_by_record(const EnqueuedRows& given, const BegunStep& step, const LeanEnd& end,
+                                     cudaStream_t worker);
     std::byte* copies_of(std::uint32_t slot) const;
     StepMasks copied_masks(std::uint32_t slot) const;
     std::span<const LeanWant> wants_of(const BegunStep& step) const {
         return {wants_.get() + first_want(step.step), step.columns};
+    }
+    // As record_of() has read it last; none without windows.
+    std::span<const SentPlace> sent_of(const BegunStep& step) const {
+        return step.windows ? order_.places() : std::span<const SentPlace>();
     }
     shm::Result<bool> send_beside(const LeanRows& rows, const LeanTarget& target, const BegunStep& step,
                                   std::span<const LeanWant> wants, cudaStream_t worker);
@@ -131,7 +139,8 @@ class LeanPath {
     std::optional<MaskCopies> masks_;
     std::vector<std::unique_ptr<RequestQueue>> queues_;  // [slot]
     std::vector<std::uint64_t> openings_;                // [slot]
-    // Of the step that is sent.
+    // Of the step that is prepared or sent.
+    SentOrder order_;
     std::vector<std::uint32_t> whole_;
     std::vector<SpreadColumn> spreads_;
     std::vector<std::uint64_t> bits_;  // the watcher's thread's

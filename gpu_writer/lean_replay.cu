@@ -4,6 +4,7 @@
 #include "gpu_writer/lean_choice.h"
 #include "gpu_writer/lean_replay.h"
 #include "gpu_writer/lean_rows.cuh"
+#include "gpu_writer/row_inputs.cuh"
 
 namespace croupier::gpu_writer {
 namespace {
@@ -57,10 +58,11 @@ __device__ void fetch_step(const ReplayRing& ring, std::uint64_t place) {
     __syncthreads();
 }
 
-__device__ void tell_rows(FoundRows& to, std::uint64_t opening, const void* logits,
-                          std::uint64_t row_stride) {
+__device__ void tell_rows(FoundRows& to, std::uint64_t opening, const void* logits, std::uint64_t row_stride,
+                          const std::int32_t* row_of) {
     store_now(&to.logits, logits);
     store_now(&to.row_stride, row_stride);
+    store_now(&to.row_of, row_of);
     __threadfence();
     store_now(&to.opening, opening);
 }
@@ -93,7 +95,30 @@ __device__ void list_columns(const FoundStep& step) {
     }
 }
 
-__global__ void __launch_bounds__(kFindThreads) find_step(LeanRows rows, ReplayRing ring) {
+// Before the kernels that read it: what the engine's arrays say. Later work of its stream may write over
+// them, and what rows are asked for is answered later.
+__device__ void take_arrays(const EnqueuedRows& given, const ReplayRing& ring, std::uint64_t place) {
+    const LeanRecord& record = *ring.step.record;
+    const std::uint32_t columns = record.slice.columns;
+    if (record.windows != 0) {
+        store_inputs<kFindThreads>(given, record.inputs, columns);
+        constexpr std::uint32_t kTogether = sizeof(uint4) / sizeof(SentPlace);
+        copy_units(ring.step.sent, ring.sent + place * room_for_places(ring.max_batch),
+                   (columns + kTogether - 1) / kTogether, threadIdx.x, kFindThreads);
+    }
+    std::int32_t* const rows_of = ring.rows_of + std::uint64_t{record.slot} * ring.max_batch;
+    for (std::uint32_t column = threadIdx.x; column < columns; column += kFindThreads) {
+        if (given.row_of != nullptr) rows_of[column] = given.row_of[column];
+        if (given.positions == nullptr || given.positions[column] < 0) continue;
+        ring.step.wants[column].key.position = static_cast<std::uint32_t>(given.positions[column]) + 1;
+    }
+    // Whoever is told of the rows finds where they are.
+    __threadfence();
+    __syncthreads();
+}
+
+__global__ void __launch_bounds__(kFindThreads)
+    find_step(LeanRows rows, EnqueuedRows given, ReplayRing ring) {
     const FoundStep& step = ring.step;
     if (threadIdx.x < kFoundCounts) step.counts[threadIdx.x] = 0;
     const std::uint64_t next = load_now(ring.next);
@@ -101,14 +126,17 @@ __global__ void __launch_bounds__(kFindThreads) find_step(LeanRows rows, ReplayR
     const std::uint64_t place = (next + 1) % ring.places;
     fetch_step(ring, place);
     list_columns(step);
+    if (given.has_arrays()) take_arrays(given, ring, place);
     if (threadIdx.x != 0) return;
     const LeanRecord& record = *step.record;
     // Its masks are copied on another stream, and the answers of an earlier step of its slot end there.
     while (load_now(ring.told + record.slot) < record.told) {
     }
     __threadfence();
-    if (record.kept == nullptr)
-        tell_rows(ring.rows[record.slot], record.opening, rows.logits, rows.row_stride);
+    if (record.kept != nullptr) return;
+    const std::int32_t* const rows_of = ring.rows_of + std::uint64_t{record.slot} * ring.max_batch;
+    tell_rows(ring.rows[record.slot], record.opening, rows.logits, rows.row_stride,
+              given.row_of == nullptr ? nullptr : rows_of);
 }
 
 // As LeanPath copies them for a step that it sends itself.
@@ -126,19 +154,25 @@ __global__ void __launch_bounds__(kKeepThreads)
          i += std::uint64_t{gridDim.x} * kKeepThreads) {
         const auto column = static_cast<std::uint32_t>(i / units);
         const auto at = static_cast<std::uint32_t>(i % units);
+        const std::int32_t own =
+            rows.row_of == nullptr ? static_cast<std::int32_t>(column) : __ldcg(rows.row_of + column);
+        // What has no row is not asked for.
+        if (own < 0) continue;
+        const auto number = static_cast<std::uint32_t>(own);
         Unit<D> unit;
-        const auto* row = reader.row(column);
+        const auto* row = reader.row(number);
         if (reader.whole && (at + 1) * kElements <= rows.entries) {
             *reinterpret_cast<uint4*>(unit.codes) = __ldg(reinterpret_cast<const uint4*>(row) + at);
         } else {
 #pragma unroll
             for (std::uint32_t k = 0; k < kElements; ++k)
-                unit.codes[k] = reader.code(column, at * kElements + k);
+                unit.codes[k] = reader.code(number, at * kElements + k);
         }
         unit.store(record.kept + column * pitch, at);
     }
     if (!arrives_last(ring.step.counts + kFoundKept, gridDim.x) || threadIdx.x != 0) return;
-    tell_rows(ring.rows[record.slot], record.opening, record.kept, pitch / sizeof(typename Element<D>::Code));
+    tell_rows(ring.rows[record.slot], record.opening, record.kept, pitch / sizeof(typename Element<D>::Code),
+              nullptr);
 }
 
 __global__ void tell(std::uint64_t* told, std::uint64_t value) {
@@ -172,12 +206,13 @@ cudaError_t load_replay_kernels(Dtype dtype) {
     return status;
 }
 
-cudaError_t launch_find_step(const LeanRows& rows, const ReplayRing& ring, cudaStream_t stream) {
+cudaError_t launch_find_step(const LeanRows& rows, const EnqueuedRows& given, const ReplayRing& ring,
+                             cudaStream_t stream) {
     cudaLaunchConfig_t config{};
     config.gridDim = 1;
     config.blockDim = kFindThreads;
     config.stream = stream;
-    (void)cudaLaunchKernelEx(&config, find_step, rows, ring);
+    (void)cudaLaunchKernelEx(&config, find_step, rows, given, ring);
     return cudaGetLastError();
 }
 
@@ -196,12 +231,16 @@ cudaError_t launch_tell(std::uint64_t* told, std::uint64_t value, cudaStream_t s
     return cudaGetLastError();
 }
 
-cudaError_t launch_found_lean(const LeanRows& rows, const LeanTarget& target, const ReplayRing& ring,
-                              void* scratch, void* spread_scratch, cudaStream_t stream) {
-    cudaError_t status = launch_find_step(rows, ring, stream);
-    if (status == cudaSuccess) status = launch_found_whole_columns(rows, ring.step, stream);
-    if (status == cudaSuccess) status = launch_found_spreads(rows, target, ring.step, spread_scratch, stream);
-    if (status == cudaSuccess) status = launch_send_found(rows, target, ring, scratch, stream);
+cudaError_t launch_found_lean(const LeanRows& rows, const EnqueuedRows& given, const FoundLimits& limits,
+                              const LeanTarget& target, const ReplayRing& ring, void* scratch,
+                              void* spread_scratch, cudaStream_t stream) {
+    cudaError_t status = launch_find_step(rows, given, ring, stream);
+    if (status == cudaSuccess && limits.has_whole)
+        status = launch_found_whole_columns(rows, ring.step, stream);
+    if (status == cudaSuccess && limits.has_spreads)
+        status = launch_found_spreads(rows, target, ring.step, spread_scratch, stream);
+    if (status != cudaSuccess) return status;
+    status = launch_send_found(rows, target, ring, limits.columns, given.has_arrays(), scratch, stream);
     return status;
 }
 

@@ -19,31 +19,39 @@ shm::Result<LeanReplays> LeanReplays::make(const proto::Geometry& geometry, std:
 shm::Result<bool> LeanReplays::make_memory(const proto::Geometry& geometry) {
     const std::string what = "lean steps that are replayed";
     const std::size_t columns = geometry.max_batch;
+    const std::size_t places = room_for_places(geometry.max_batch);
     CROUPIER_TRY(keep(records_, pinned_array<LeanRecord>(geometry.slots, what)));
     CROUPIER_TRY(keep(wants_, pinned_array<LeanWant>(geometry.slots * columns, what)));
+    CROUPIER_TRY(keep(sent_, pinned_array<SentPlace>(geometry.slots * places, what)));
     CROUPIER_TRY(keep(told_, device_array<std::uint64_t>(geometry.slots, what)));
     CROUPIER_TRY(keep(rows_, device_array<FoundRows>(geometry.slots, what)));
+    CROUPIER_TRY(keep(rows_of_, device_array<std::int32_t>(geometry.slots * columns, what)));
     CROUPIER_TRY(keep(found_, device_array<LeanRecord>(1, what)));
     CROUPIER_TRY(keep(found_wants_, device_array<LeanWant>(columns, what)));
     CROUPIER_TRY(keep(found_columns_, device_array<std::uint32_t>(kFoundCounts + 2 * columns, what)));
+    CROUPIER_TRY(keep(found_sent_, device_array<SentPlace>(places, what)));
     LeanRecord* records = nullptr;
     LeanWant* wants = nullptr;
+    SentPlace* sent = nullptr;
     CROUPIER_TRY(keep(records, device_pointer(records_.get(), what)));
     CROUPIER_TRY(keep(wants, device_pointer(wants_.get(), what)));
+    CROUPIER_TRY(keep(sent, device_pointer(sent_.get(), what)));
     ring_.records = records;
     ring_.wants = wants;
+    ring_.sent = sent;
     ring_.told = told_.get();
     ring_.rows = rows_.get();
+    ring_.rows_of = rows_of_.get();
     std::uint32_t* const counts = found_columns_.get();
     std::uint32_t* const whole = counts + kFoundCounts;
-    ring_.step = {found_.get(), found_wants_.get(), counts, whole, whole + columns};
+    ring_.step = {found_.get(), found_wants_.get(), counts, whole, whole + columns, found_sent_.get()};
     ring_.places = geometry.slots;
     ring_.max_batch = geometry.max_batch;
     return true;
 }
 
 shm::Result<bool> LeanReplays::prepare(LeanRecord record, std::span<const LeanWant> wants,
-                                       cudaStream_t preparing) {
+                                       std::span<const SentPlace> sent, cudaStream_t preparing) {
     const std::size_t place = record.ticket % ring_.places;
     forget(record.ticket);
     std::atomic_thread_fence(std::memory_order_release);
@@ -55,6 +63,7 @@ shm::Result<bool> LeanReplays::prepare(LeanRecord record, std::span<const LeanWa
                                "cannot prepare a step for a CUDA graph's replay"));
     }
     std::copy(wants.begin(), wants.end(), wants_.get() + place * ring_.max_batch);
+    std::copy(sent.begin(), sent.end(), sent_.get() + place * room_for_places(ring_.max_batch));
     record.ticket = 0;
     records_[place] = record;
     return true;

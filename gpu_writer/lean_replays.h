@@ -1,5 +1,5 @@
-// The lean steps of a writer whose enqueue was captured into a CUDA graph: as steps begin, it leaves what
-// their replays find (gpu_writer/lean_replay.h).
+// The lean steps that a launch finds by itself (gpu_writer/lean_replay.h): the replay of a CUDA graph, or one
+// of rows that the engine's arrays tell of.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +18,9 @@ class LeanReplays {
                                          std::uint64_t* empty_launches);
 
     // The record says all but what the slot is told: what `preparing` holds comes before the step, where
-    // there is such a stream.
-    shm::Result<bool> prepare(LeanRecord record, std::span<const LeanWant> wants, cudaStream_t preparing);
+    // there is such a stream. `sent` are the places of a step with windows.
+    shm::Result<bool> prepare(LeanRecord record, std::span<const LeanWant> wants,
+                              std::span<const SentPlace> sent, cudaStream_t preparing);
     // A replay from now on finds the record that is prepared.
     void publish(std::uint64_t ticket);
     // No replay finds it until it is published anew.
@@ -35,11 +36,14 @@ class LeanReplays {
 
     PinnedMemory<LeanRecord> records_;
     PinnedMemory<LeanWant> wants_;
+    PinnedMemory<SentPlace> sent_;
     DeviceMemory<std::uint64_t> told_;
     DeviceMemory<FoundRows> rows_;
+    DeviceMemory<std::int32_t> rows_of_;
     DeviceMemory<LeanRecord> found_;
     DeviceMemory<LeanWant> found_wants_;
     DeviceMemory<std::uint32_t> found_columns_;
+    DeviceMemory<SentPlace> found_sent_;
     ReplayRing ring_;
 };
 

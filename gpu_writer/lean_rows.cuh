@@ -23,6 +23,24 @@ __device__ inline SliceRows rows_in_order(const LeanRows& rows) {
     return in_order;
 }
 
+// Moves the rows so that the column's own stands where it would if they were in the order of columns. False:
+// the column has no row, and reads as one of nothing but -inf.
+template <proto::Dtype D>
+__device__ bool find_row(LeanRows& rows, std::uint32_t column) {
+    if (rows.row_of == nullptr) return true;
+    // Not by the read-only way: a kernel that answers requests may have begun before it was stored.
+    const std::int32_t row = __ldcg(rows.row_of + column);
+    if (row < 0) {
+        rows.entries = 0;
+        return false;
+    }
+    const std::int64_t away = std::int64_t{row} - std::int64_t{column};
+    const auto element = static_cast<std::int64_t>(sizeof(typename Element<D>::Code));
+    rows.logits = reinterpret_cast<const void*>(reinterpret_cast<std::intptr_t>(rows.logits) +
+                                                away * static_cast<std::int64_t>(rows.row_stride) * element);
+    return true;
+}
+
 // Reads `count` of a column's blocks, block_of(i) each, with all threads of a CUDA block, and calls
 // put(i, unit's number within the block, unit).
 template <proto::Dtype D, std::uint32_t kThreads, typename BlockOf, typename Put>

@@ -282,8 +282,9 @@ __device__ void send_column(const RowReader<D>& reader, const LeanRows& rows, co
 
 // By each CUDA block that has sent its column: the last one of a part of the step says that the part is
 // there, and the last one of all that the step is.
-__device__ inline void finish_column(const LeanEnd& end, const proto::LeanOrder& order, std::uint32_t place,
-                                     const Scratch& scratch) {
+template <typename Order>
+__device__ void finish_column(const LeanEnd& end, const Order& order, std::uint32_t place,
+                              const Scratch& scratch) {
     __syncthreads();
     if (threadIdx.x != 0) return;
     // Who sees this column counted sees its bytes, on the CPU too.
@@ -312,9 +313,9 @@ __device__ ColumnMask mask_of(const LeanRows& rows, const LeanWant& want) {
 }
 
 // The step's column at a place of its order, by a CUDA block for each of its chunks.
-template <proto::Dtype D, bool kFindsRacers, bool kSelects>
+template <proto::Dtype D, bool kFindsRacers, bool kSelects, typename Order>
 __device__ void send_in_order(const LeanRows& rows, const LeanTarget& target, const LeanWant& want,
-                              const LeanEnd& end, const Scratch& scratch, const proto::LeanOrder& order,
+                              const LeanEnd& end, const Scratch& scratch, const Order& order,
                               std::uint32_t place, std::uint32_t column) {
     const SliceRows in_order = rows_in_order(rows);
     const RowReader<D> reader(in_order);

@@ -24,6 +24,7 @@ shm::Result<bool> RegisteredRings::add_all(const shm::Segment& segment, std::uin
     if (rank == 0) {
         CROUPIER_TRY(add(&segment.randoms_ready(0), layout.random_stride * slots, "the random ring"));
     }
+    CROUPIER_TRY(add(segment.inputs(0, 0), layout.input_stride * slots, "the rows' inputs"));
     CROUPIER_TRY(add(&segment.decision_head(0), layout.decision_stride * slots, "the decision ring"));
     const std::uint64_t end =
         rank + 1 < segment.geometry().tp ? layout.rank_offset[rank + 1] : layout.logits_stride;

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "gpu_writer/device_words.cuh"
+#include "gpu_writer/row_inputs.cuh"
 #include "gpu_writer/slice_kernels.h"
 #include "gpu_writer/slice_tiles.cuh"
 #include "proto/logits_slot.h"
@@ -89,11 +90,14 @@ __device__ void leave(const LaunchRing& ring, const LaunchRecord& record, const 
     store_now(&ring.outcomes[record.ticket % ring.places].finished_ticket, record.ticket);
 }
 
-template <Dtype D>
-__global__ void __launch_bounds__(kBlockThreads) store_slice(SliceRows rows, LaunchRing ring) {
+template <Dtype D, bool kGathers>
+__global__ void __launch_bounds__(kBlockThreads)
+    store_slice(SliceRows rows, LaunchRing ring, bool behind_inputs) {
     __shared__ LaunchRecord record;
     __shared__ std::uint32_t taken;
-    if (!fetch_record(ring, record)) {
+    bool found = fetch_record(ring, record);
+    if (behind_inputs) found = found && load_now(&ring.counters->inputs_of) == record.ticket;
+    if (!found) {
         if (blockIdx.x == 0 && threadIdx.x == 0) {
             store_now(ring.empty_launches, load_now(ring.empty_launches) + 1);
         }
@@ -108,14 +112,14 @@ __global__ void __launch_bounds__(kBlockThreads) store_slice(SliceRows rows, Lau
         const std::uint32_t piece = taken;
         if (piece >= pieces.count) break;
         const std::uint32_t first = piece * pieces.tiles_each;
-        lay_tiles<D>(rows, target, {first, min(first + pieces.tiles_each, rows.tiles)});
+        lay_tiles<D, kGathers>(rows, target, {first, min(first + pieces.tiles_each, rows.tiles)});
         __syncthreads();
         if (threadIdx.x == 0) land(ring, record, pieces, rows.tiles, piece);
     }
     if (threadIdx.x == 0) leave(ring, record, pieces);
 }
 
-template <Dtype D>
+template <Dtype D, bool kGathers>
 __global__ void __launch_bounds__(kBlockThreads)
     lay_range(SliceRows rows, SliceTarget target, TileRange tiles, std::uint32_t tiles_each,
               std::uint64_t* next) {
@@ -123,9 +127,21 @@ __global__ void __launch_bounds__(kBlockThreads)
     if (next != nullptr && blockIdx.x == 0 && threadIdx.x == 0) ++*next;
     for (std::uint32_t first = tiles.first + blockIdx.x * tiles_each; first < tiles.end;
          first += gridDim.x * tiles_each) {
-        lay_tiles<D>(rows, target, {first, min(first + tiles_each, tiles.end)});
+        lay_tiles<D, kGathers>(rows, target, {first, min(first + tiles_each, tiles.end)});
         __syncthreads();
     }
+}
+
+__global__ void __launch_bounds__(kBlockThreads) keep_inputs(EnqueuedRows rows, LaunchRing ring) {
+    __shared__ LaunchRecord record;
+    const bool found = fetch_record(ring, record);
+    if (threadIdx.x == 0) store_now(&ring.counters->inputs_of, found ? record.ticket : 0);
+    // An empty launch is counted by the slice's kernel, which follows.
+    if (!found) return;
+    // A record has its ticket last.
+    __threadfence_system();
+    const std::uint64_t to = load_now(ring.inputs + record.ticket % ring.places);
+    if (to != 0) store_inputs<kBlockThreads>(rows, to, record.columns);
 }
 
 __global__ void __launch_bounds__(kBlockThreads) make_randoms(LaunchRing ring) {
@@ -154,11 +170,21 @@ __global__ void __launch_bounds__(kBlockThreads) fetch_tokens(TokensToFetch from
     tokens[column] = load_now(reinterpret_cast<const std::int32_t*>(from.first + column * from.stride));
 }
 
+cudaLaunchConfig_t grid_of(std::uint32_t blocks, cudaStream_t stream) {
+    cudaLaunchConfig_t config{};
+    config.gridDim = blocks;
+    config.blockDim = kBlockThreads;
+    config.stream = stream;
+    return config;
+}
+
 template <Dtype D>
 struct Store {
-    static void launch(const SliceRows& rows, const LaunchRing& ring, std::uint32_t blocks,
-                       cudaStream_t stream) {
-        store_slice<D><<<blocks, kBlockThreads, 0, stream>>>(rows, ring);
+    static void launch(const SliceRows& rows, const LaunchRing& ring, bool behind_inputs,
+                       std::uint32_t blocks, cudaStream_t stream) {
+        const auto kernel = rows.row_of == nullptr ? store_slice<D, false> : store_slice<D, true>;
+        const cudaLaunchConfig_t config = grid_of(blocks, stream);
+        (void)cudaLaunchKernelEx(&config, kernel, rows, ring, behind_inputs);
     }
 };
 
@@ -171,8 +197,9 @@ struct Tiling {
         const std::uint64_t row_bytes =
             std::uint64_t{target.columns} * rows.tile * proto::element_bytes(rows.dtype);
         const Pieces pieces = cut(tiles.end - tiles.first, row_bytes, kMostBlocks);
-        lay_range<D><<<std::min(pieces.count, kMostBlocks), kBlockThreads, 0, stream>>>(
-            rows, target, tiles, pieces.tiles_each, next);
+        const auto kernel = rows.row_of == nullptr ? lay_range<D, false> : lay_range<D, true>;
+        const cudaLaunchConfig_t config = grid_of(std::min(pieces.count, kMostBlocks), stream);
+        (void)cudaLaunchKernelEx(&config, kernel, rows, target, tiles, pieces.tiles_each, next);
     }
 };
 
@@ -188,9 +215,9 @@ std::uint32_t tile_granule(std::uint64_t tile_row_bytes) {
     return granule_of(tile_row_bytes);
 }
 
-cudaError_t launch_store(const SliceRows& rows, const LaunchRing& ring, std::uint32_t blocks,
-                         cudaStream_t stream) {
-    launch_of<Store>(rows.dtype, rows, ring, blocks, stream);
+cudaError_t launch_store(const SliceRows& rows, const LaunchRing& ring, bool behind_inputs,
+                         std::uint32_t blocks, cudaStream_t stream) {
+    launch_of<Store>(rows.dtype, rows, ring, behind_inputs, blocks, stream);
     return cudaGetLastError();
 }
 
@@ -200,14 +227,21 @@ cudaError_t launch_tiling(const SliceRows& rows, const SliceTarget& target, Tile
     return cudaGetLastError();
 }
 
+cudaError_t launch_inputs(const EnqueuedRows& rows, const LaunchRing& ring, cudaStream_t stream) {
+    const cudaLaunchConfig_t config = grid_of(1, stream);
+    (void)cudaLaunchKernelEx(&config, keep_inputs, rows, ring);
+    return cudaGetLastError();
+}
+
 cudaError_t launch_randoms(const LaunchRing& ring, cudaStream_t stream) {
-    make_randoms<<<1, kBlockThreads, 0, stream>>>(ring);
+    const cudaLaunchConfig_t config = grid_of(1, stream);
+    (void)cudaLaunchKernelEx(&config, make_randoms, ring);
     return cudaGetLastError();
 }
 
 cudaError_t launch_tokens(const TokensToFetch& from, std::int32_t* tokens, cudaStream_t stream) {
-    const std::uint32_t blocks = (from.count + kBlockThreads - 1) / kBlockThreads;
-    fetch_tokens<<<blocks, kBlockThreads, 0, stream>>>(from, tokens);
+    const cudaLaunchConfig_t config = grid_of((from.count + kBlockThreads - 1) / kBlockThreads, stream);
+    (void)cudaLaunchKernelEx(&config, fetch_tokens, from, tokens);
     return cudaGetLastError();
 }
 

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 
+#include "gpu_writer/enqueued_rows.h"
 #include "gpu_writer/launch_record.h"
 #include "proto/dtype.h"
 
@@ -23,6 +24,7 @@ struct SliceRows {
     std::uint32_t places = 0;
     std::uint32_t tiles = 0;
     std::uint32_t maxima_stride = 0;
+    const std::int32_t* row_of = nullptr;  // by column, -1: it has none; null: the column's own number
 };
 
 struct SliceTarget {
@@ -37,9 +39,10 @@ struct TileRange {
     std::uint32_t end = 0;
 };
 
-// In GPU memory. All but `next` are zero between launches.
+// In GPU memory. All but the first two are zero between launches.
 struct LaunchCounters {
     std::uint64_t next = 0;       // launches that have found a record
+    std::uint64_t inputs_of = 0;  // the record that the last launch_inputs() found; 0: none
     std::uint32_t taken = 0;      // pieces that a block has
     std::uint32_t left = 0;       // blocks that are done
     std::uint32_t published = 0;  // waves
@@ -50,6 +53,8 @@ struct LaunchCounters {
 struct LaunchRing {
     const LaunchRecord* records = nullptr;
     const ColumnSeed* seeds = nullptr;  // max_batch for each record
+    // For each record, where what rows were computed from is stored; 0: the step has no windows.
+    const std::uint64_t* inputs = nullptr;
     LaunchOutcome* outcomes = nullptr;
     std::uint64_t* empty_launches = nullptr;
     LaunchCounters* counters = nullptr;
@@ -64,12 +69,16 @@ std::uint32_t waves_at_most(std::uint64_t slice_bytes);
 std::uint32_t tile_granule(std::uint64_t tile_row_bytes);
 
 // Stores the next record's slice straight where the record says, `blocks` pieces at a time in the
-// vocabulary's order, and publishes each such wave.
-cudaError_t launch_store(const SliceRows& rows, const LaunchRing& ring, std::uint32_t blocks,
-                         cudaStream_t stream);
+// vocabulary's order, and publishes each such wave. `behind_inputs`: not what launch_inputs() has not found,
+// for it may be begun between the two.
+cudaError_t launch_store(const SliceRows& rows, const LaunchRing& ring, bool behind_inputs,
+                         std::uint32_t blocks, cudaStream_t stream);
 // Lays a range of tiles into GPU memory. `next`, where given, is counted up: the record is used.
 cudaError_t launch_tiling(const SliceRows& rows, const SliceTarget& target, TileRange tiles,
                           std::uint64_t* next, cudaStream_t stream);
+// What the next record's rows were computed from, if it has windows: before its slice on the same stream,
+// which is then stored behind_inputs. The record stays the next one.
+cudaError_t launch_inputs(const EnqueuedRows& rows, const LaunchRing& ring, cudaStream_t stream);
 // The randoms of the next record's columns, and their ready word. The record stays the next one.
 cudaError_t launch_randoms(const LaunchRing& ring, cudaStream_t stream);
 // In pinned or registered memory: the device's address of the first token, and the bytes from each to the

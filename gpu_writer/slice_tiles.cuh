@@ -116,6 +116,33 @@ struct RowReader {
     }
 };
 
+// The same by column, where a column's row may be another, or none: that reads as nothing but -inf.
+template <proto::Dtype D, bool kGathers>
+struct ColumnReader {
+    using Code = typename Element<D>::Code;
+
+    RowReader<D> reader;
+
+    __device__ explicit ColumnReader(const SliceRows& of) : reader(of) {}
+
+    __device__ Unit<D> unit(std::uint32_t column, std::uint32_t place) const {
+        if constexpr (kGathers) {
+            const std::int32_t row = __ldg(reader.rows.row_of + column);
+            if (row < 0) return reader.unit(0, reader.rows.places);
+            return reader.unit(static_cast<std::uint32_t>(row), place);
+        }
+        return reader.unit(column, place);
+    }
+    __device__ Code at(std::uint32_t column, std::uint32_t place) const {
+        if constexpr (kGathers) {
+            const std::int32_t row = __ldg(reader.rows.row_of + column);
+            if (row < 0) return RowReader<D>::kPadding;
+            return reader.at(static_cast<std::uint32_t>(row), place);
+        }
+        return reader.at(column, place);
+    }
+};
+
 // Whether each unit is of one tile of one column, and those of a tile are neighbours in one warp.
 template <proto::Dtype D>
 __host__ __device__ bool tiles_are_units(std::uint32_t tile) {
@@ -137,13 +164,13 @@ __device__ inline void keep_maxima(const SliceTarget& target, std::uint32_t firs
     }
 }
 
-template <proto::Dtype D>
+template <proto::Dtype D, bool kGathers>
 __device__ void lay_units(const SliceRows& rows, const SliceTarget& target, TileRange tiles) {
     // Gathered here first: each warp's few floats would cross the link in packets that are mostly header.
     __shared__ float maxima[kBlockThreads * kUnitsInFlight];
-    const RowReader<D> reader(rows);
+    const ColumnReader<D, kGathers> reader(rows);
     const std::uint32_t lanes = rows.tile / Unit<D>::kElements;
-    const std::uint32_t shift = __ffs(static_cast<int>(lanes)) - 1;
+    const auto shift = static_cast<std::uint32_t>(__ffs(static_cast<int>(lanes)) - 1);
     const std::uint32_t end = tiles.end * target.columns * lanes;
     constexpr std::uint32_t kRound = kBlockThreads * kUnitsInFlight;
     for (std::uint32_t base = tiles.first * target.columns * lanes; base < end; base += kRound) {
@@ -176,11 +203,11 @@ __device__ void lay_units(const SliceRows& rows, const SliceTarget& target, Tile
 }
 
 // For any tile: units cross the borders of tiles and columns.
-template <proto::Dtype D>
+template <proto::Dtype D, bool kGathers>
 __device__ void lay_elements(const SliceRows& rows, const SliceTarget& target, TileRange tiles) {
     using Code = typename Element<D>::Code;
     constexpr std::uint32_t kElements = Unit<D>::kElements;
-    const RowReader<D> reader(rows);
+    const ColumnReader<D, kGathers> reader(rows);
     const std::uint64_t tile_row = std::uint64_t{target.columns} * rows.tile;
     const std::uint64_t end = tiles.end * tile_row;
     for (std::uint64_t at = tiles.first * tile_row + threadIdx.x * kElements; at < end;
@@ -211,9 +238,9 @@ __device__ void lay_elements(const SliceRows& rows, const SliceTarget& target, T
     }
 }
 
-template <proto::Dtype D>
+template <proto::Dtype D, bool kGathers>
 __device__ void lay_maxima(const SliceRows& rows, const SliceTarget& target, TileRange tiles) {
-    const RowReader<D> reader(rows);
+    const ColumnReader<D, kGathers> reader(rows);
     const std::uint32_t end = tiles.end * target.columns;
     for (std::uint32_t pair = tiles.first * target.columns + threadIdx.x; pair < end; pair += kBlockThreads) {
         const std::uint32_t tile = pair / target.columns;
@@ -227,11 +254,11 @@ __device__ void lay_maxima(const SliceRows& rows, const SliceTarget& target, Til
 }
 
 // `tiles` begins at a multiple of tile_granule().
-template <proto::Dtype D>
+template <proto::Dtype D, bool kGathers>
 __device__ void lay_tiles(const SliceRows& rows, const SliceTarget& target, TileRange tiles) {
-    if (tiles_are_units<D>(rows.tile)) return lay_units<D>(rows, target, tiles);
-    lay_elements<D>(rows, target, tiles);
-    if (target.maxima != nullptr) lay_maxima<D>(rows, target, tiles);
+    if (tiles_are_units<D>(rows.tile)) return lay_units<D, kGathers>(rows, target, tiles);
+    lay_elements<D, kGathers>(rows, target, tiles);
+    if (target.maxima != nullptr) lay_maxima<D, kGathers>(rows, target, tiles);
 }
 
 }  // namespace croupier::gpu_writer

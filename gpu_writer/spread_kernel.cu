@@ -168,10 +168,12 @@ __global__ void __launch_bounds__(kSpreadThreads, 2)
     for (std::uint32_t i = blockIdx.y; i < step.counts[kFoundSpreads]; i += gridDim.y) {
         const std::uint32_t column = step.spreads[i];
         const LeanWant& want = step.wants[column];
+        LeanRows own = rows;
+        if (!find_row<D>(own, column) && step.record->windows != 0) continue;
         // There is no place for more that are shared: a block may be several columns ahead of its neighbour.
         const std::uint32_t shares = i < kMostTogether ? gridDim.x : 1;
         if (blockIdx.x >= shares) break;
-        sum_part<D>(rows, target, {column, want.mask_row, want.scale}, i, shares, scratch);
+        sum_part<D>(own, target, {column, want.mask_row, want.scale}, i, shares, scratch);
         __syncthreads();
     }
 }

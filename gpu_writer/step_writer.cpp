@@ -30,6 +30,12 @@ shm::Result<StepWriter::Begin> StepWriter::begin(std::uint64_t step) {
     return Begin::begun;
 }
 
+shm::Result<bool> StepWriter::windows_need_inputs(std::uint64_t step) {
+    return shm::fail(Errc::bad_argument, "step " + std::to_string(step) +
+                                             " has windows of several rows, and `inputs` is null: give "
+                                             "the token that each row was computed from");
+}
+
 shm::Result<bool> StepWriter::randoms_need_rows() {
     return shm::fail(Errc::bad_argument,
                      "a session of the transport lean takes no randoms: open it with the transport rows");

@@ -11,6 +11,7 @@
 
 #include "gpu_writer/begun_steps.h"
 #include "gpu_writer/decided_tokens.h"
+#include "gpu_writer/enqueued_rows.h"
 #include "gpu_writer/rank_writer.h"
 
 namespace croupier::gpu_writer {
@@ -27,15 +28,6 @@ struct WriterOptions {
     RowPath path = RowPath::automatic;
     std::uint32_t store_blocks = 0;
     RowsAre rows = RowsAre::automatic;
-};
-
-// As croupier_rows; arrays are null or have an entry a column.
-struct EnqueuedRows {
-    const void* logits = nullptr;
-    std::uint64_t row_stride = 0;
-    const std::int32_t* row_of = nullptr;
-    const std::int32_t* inputs = nullptr;
-    const std::int32_t* parents = nullptr;
 };
 
 class StepWriter {
@@ -72,6 +64,7 @@ class StepWriter {
         : rank_writer_(std::move(rank)), steps_(rank_writer_), latest_(rank_writer_.geometry().slots) {}
 
     RankWriter& mutable_rank_writer() { return rank_writer_; }
+    static shm::Result<bool> windows_need_inputs(std::uint64_t step);
     // What a session of the transport lean answers to a writer that would supply randoms.
     static shm::Result<bool> randoms_need_rows();
     // Called when there is room for it. Where it fails the step is not begun.

@@ -43,12 +43,14 @@ __global__ void __launch_bounds__(kWholeThreads)
 // Of a step that a replay has found: how many they are, the launch does not know.
 template <Dtype D>
 __global__ void __launch_bounds__(kWholeThreads) lay_found(LeanRows rows, FoundStep step) {
-    const SliceRows in_order = rows_in_order(rows);
-    const RowReader<D> reader(in_order);
     if (step.record->slice.columns == 0) return;
     const LeanSlice slice = step.record->slice;
-    for (std::uint32_t i = blockIdx.y; i < step.counts[kFoundWhole]; i += gridDim.y)
-        lay_part(reader, slice, rows.blocks, step.whole[i]);
+    for (std::uint32_t i = blockIdx.y; i < step.counts[kFoundWhole]; i += gridDim.y) {
+        LeanRows own = rows;
+        if (!find_row<D>(own, step.whole[i]) && step.record->windows != 0) continue;
+        const SliceRows in_order = rows_in_order(own);
+        lay_part(RowReader<D>(in_order), slice, rows.blocks, step.whole[i]);
+    }
 }
 
 template <Dtype D>

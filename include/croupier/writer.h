@@ -109,7 +109,8 @@ static inline void croupier_writer_state_init(croupier_writer_state* state) {
 
 /* What a step's columns are decided from: croupier_rows_init(), then the rows. The arrays have an entry for
  * each of the step's columns, or rows where it has windows (croupier_column.rows), in the memory of the
- * writer's device. All ranks give the same. */
+ * writer's device. All ranks give the same. A GPU reads them when the launch runs: later work of the stream
+ * may write over them. */
 typedef struct croupier_rows {
     uint32_t size;
     uint32_t version;
@@ -119,6 +120,11 @@ typedef struct croupier_rows {
     const int32_t* inputs;  /* of a step with windows: the token that was fed where the row was computed. -1
                                in a window's last rows: there are none. -2 in a head: not told */
     const int32_t* parents; /* the column of its window that the input follows; NULL: the one before */
+    /* Where the token that was fed stands in prompt and output together, from 0 on. A GPU draws a row's token
+     * at the place behind it, and samplers take such a draw only if that is right. NULL or negative: as the
+     * step's record guesses it, which is too low where windows in flight before bring more than one token
+     * each. A host's writer does not read them. */
+    const int32_t* positions;
 } croupier_rows;
 
 static inline void croupier_rows_init(croupier_rows* rows) {
@@ -154,15 +160,18 @@ int croupier_writer_wait_step(croupier_writer* writer, uint32_t timeout_ms, uint
 int croupier_writer_begin(croupier_writer* writer, uint64_t step, croupier_error* error);
 
 /* Lays the next begun step. Never waits for the GPU, allocates nothing, and may be captured into a CUDA
- * graph that is replayed once after each begin: only what `rows` has is fixed in it. A GPU's writer takes
- * neither row_of nor steps with windows in this version.
- * The rows may be overwritten by later work of the stream. But where steps are lean, a GPU's rows that are
- * lent must stay as they are until the step is decided (croupier_writer_wait_tokens), those of a graph too.
- * Where a sampler asks for more of the rows before any stream waits for the
- * step's tokens (croupier_writer_enqueue_awaited_tokens), work of the writer's own stays on the GPU until the
- * step is decided or given up, for at most 300 seconds after the step was sent: cudaDeviceSynchronize() waits
- * for that, and so may a stream that shares a queue of the GPU. Successive calls use one stream, or streams
- * that wait for each other. A host's writer has a NULL stream. */
+ * graph that is replayed once after each begin: only what `rows` has is fixed in it. If steps with windows
+ * are begun, each enqueue that is captured, or comes behind a capture, has inputs: nobody else knows which
+ * step it sends. They are not read in a step without windows.
+ * In a step with windows a column without a row is answered with CROUPIER_DECISION_REJECTED, or if it is a
+ * head with CROUPIER_DECISION_BAD_INPUT; in one without, as a row of nothing but -inf, and a host's writer
+ * refuses it. The rows may be overwritten by later work of the stream. But where steps are lean, a GPU's rows
+ * that are lent must stay as they are until the step is decided (croupier_writer_wait_tokens), those of a
+ * graph too. Where a sampler asks for more of the rows before any stream waits for the step's tokens
+ * (croupier_writer_enqueue_awaited_tokens), work of the writer's own stays on the GPU until the step is
+ * decided or given up, for at most 300 seconds after the step was sent: cudaDeviceSynchronize() waits for
+ * that, and so may a stream that shares a queue of the GPU. Successive calls use one stream, or streams that
+ * wait for each other. A host's writer has a NULL stream. */
 int croupier_writer_enqueue_rows(croupier_writer* writer, void* stream, const croupier_rows* rows,
                                  croupier_error* error);
 /* The same of a step without windows, whose columns' rows stand one after another. */

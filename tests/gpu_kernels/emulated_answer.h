@@ -1,8 +1,10 @@
-// The block that reads over the link, of the kernel that brings block requests and tokens, on this CPU. Other
-// blocks wait for it, which blocks that run one after another cannot.
+// The kernel that brings block requests and tokens, on this CPU: the block that reads over the link, and what
+// another one does for a request. That one waits for the first, which blocks that run one after another
+// cannot.
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "gpu_writer/answer_kernel.h"
 
@@ -11,5 +13,8 @@ namespace croupier::testing {
 // Until the block ends.
 void serve_link(const gpu_writer::QueueMemory& queue, std::uint64_t turn,
                 const gpu_writer::DeliveredTokens& tokens);
+// A request for these blocks of a column.
+void answer_blocks(const gpu_writer::LeanRows& rows, const gpu_writer::LeanSlice& slice, std::uint32_t column,
+                   const std::vector<std::uint64_t>& bitmap, const gpu_writer::ToldRows& told);
 
 }  // namespace croupier::testing

@@ -35,8 +35,8 @@ class EmulatedReplay final : public LeanSide {
             record.end = words.end(ticket);
             record.end.next = ring.next();
             ring.begin(record, of.wants);
-            gpu_writer::launch_found_lean(rows, {0, shape.layout, shape.room}, ring.get(), scratch.data(),
-                                          spread_scratch.data(), nullptr);
+            gpu_writer::launch_found_lean(rows, {}, {of.geometry.max_batch}, {0, shape.layout, shape.room},
+                                          ring.get(), scratch.data(), spread_scratch.data(), nullptr);
             words.check(of.columns(), ticket);
             const auto& found = ring.rows_of(record.slot);
             if (found.opening != record.opening || found.logits != rows.logits)

@@ -53,7 +53,7 @@ TEST_CASE("a replay without a step that was begun changes nothing but its count"
     record.slice.columns = 4;
     record.ticket = GENERATE(0U, 2U, 4U);  // none, the one after, one of the same place
     ring.begin(record, {});
-    gpu_writer::launch_find_step(rows, ring.get(), nullptr);
+    gpu_writer::launch_find_step(rows, {}, ring.get(), nullptr);
     CHECK(ring.empty_launches() == 1);
     CHECK(ring.found().slice.columns == 0);
     CHECK(*ring.next() == 0);
@@ -85,7 +85,7 @@ TEST_CASE("a replay keeps rows where the record says, aligned or not, and then t
     record.told = 5;
     ring.tell(1, 5);
     ring.begin(record, std::vector<gpu_writer::LeanWant>(kColumns));
-    gpu_writer::launch_find_step(rows, ring.get(), nullptr);
+    gpu_writer::launch_find_step(rows, {}, ring.get(), nullptr);
     // Nobody reads rows that the engine may write over.
     CHECK(ring.rows_of(1).opening == 0);
     gpu_writer::launch_keep_rows(rows, ring.get(), pitch, nullptr);
