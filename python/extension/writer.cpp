@@ -172,16 +172,17 @@ class Writer {
     }
 
     void enqueue(nb::handle logits, nb::handle stream_given, nb::handle row_of, nb::handle inputs,
-                 nb::handle parents) {
+                 nb::handle parents, nb::handle positions) {
         void* stream = stream_of(stream_given);
         const Array rows(logits, "logits");
         require_rows(rows);
         const ColumnNumbers rows_of(row_of, "row_of");
         const ColumnNumbers fed(inputs, "inputs");
         const ColumnNumbers behind(parents, "parents");
+        const ColumnNumbers places(positions, "positions");
         use_device([&](croupier_writer* writer) {
             const auto columns = begun_.of_next();
-            for (const ColumnNumbers* numbers : {&rows_of, &fed, &behind}) {
+            for (const ColumnNumbers* numbers : {&rows_of, &fed, &behind, &places}) {
                 if (numbers->array) require_device(*numbers->array);
                 numbers->require_length(columns.value_or(info_.max_batch));
             }
@@ -202,6 +203,7 @@ class Writer {
             all.row_of = rows_of.numbers();
             all.inputs = fed.numbers();
             all.parents = behind.numbers();
+            all.positions = places.numbers();
             enqueue_rows(writer, stream, all);
         });
     }
@@ -444,9 +446,10 @@ void bind_writer(nb::module_& module) {
              "not finished.")
         .def("enqueue", &Writer::enqueue, nb::arg("logits").none(), nb::arg("stream").none() = 0,
              nb::kw_only(), nb::arg("row_of").none() = nb::none(), nb::arg("inputs").none() = nb::none(),
-             nb::arg("parents").none() = nb::none(),
+             nb::arg("parents").none() = nb::none(), nb::arg("positions").none() = nb::none(),
              nb::sig("def enqueue(self, logits: object, stream: int = 0, *, row_of: object | None = None, "
-                     "inputs: object | None = None, parents: object | None = None) -> None"),
+                     "inputs: object | None = None, parents: object | None = None, "
+                     "positions: object | None = None) -> None"),
              "Lays the next begun step: (columns, ids) in the session's dtype, by the buffer protocol or "
              "DLPack; "
              "bf16 also as uint16. Rows need not follow each other. On a GPU the work is enqueued on "
@@ -456,7 +459,9 @@ void bind_writer(nb::module_& module) {
              "a host there is a row for each column of the step, and no more. Of a step with windows, int32 "
              "arrays on the same device with an entry a column: inputs has the token that each row was "
              "computed from, parents the column that it follows (None: the one before), row_of the column's "
-             "row among the logits (None: its own number).")
+             "row among the logits (None: its own number; -1: it has none), positions where the token that "
+             "was fed stands in prompt and output together (None: as the step's record guesses it; a host's "
+             "writer does not read them).")
         .def("enqueue_pointer", &Writer::enqueue_pointer, nb::arg("pointer").none(),
              nb::arg("row_stride").none(), nb::arg("stream").none() = 0,
              nb::sig("def enqueue_pointer(self, pointer: int, row_stride: int, stream: int = 0) -> None"),

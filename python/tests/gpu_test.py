@@ -1,5 +1,6 @@
 """Logits and tokens in a GPU's memory, where there is one and a torch that knows it."""
 
+import numpy as np
 import pytest
 
 import croupier
@@ -65,3 +66,95 @@ def test_a_tensor_elsewhere_is_refused(daemon: Daemon, name: str) -> None:
                 writer.enqueue(torch.zeros((1, VOCAB)))
             writer.enqueue(torch.zeros((1, VOCAB), device="cuda"), torch.cuda.current_stream().cuda_stream)
             assert session.wait(PATIENCE).errors.tolist() == [0]
+
+
+@pytest.mark.parametrize(
+    ("transport", "path", "rows"),
+    [
+        ("rows", "store", "auto"),
+        ("rows", "copy", "auto"),
+        ("lean", "auto", "lent"),
+        ("lean", "auto", "copied"),
+    ],
+)
+@pytest.mark.parametrize("replays", [False, True])
+def test_windows_bring_the_tokens_of_plain_steps(
+    daemon: Daemon, name: str, transport: str, path: str, rows: str, replays: bool
+) -> None:
+    """All drafts right, wrong or absent; greedy, drawn and penalised requests, in any order of rows."""
+    if replays and path == "copy":
+        pytest.skip("the path copy is not captured")
+    device = torch.device("cuda", 0)
+    asked = {
+        1: croupier.Params(temperature=0),
+        2: croupier.Params(seed=2, temperature=1.1),
+        3: croupier.Params(seed=3, top_p=0.9, repetition_penalty=1.2, logprobs=2),
+        4: croupier.Params(seed=4, temperature=0.9, typical_p=0.9),
+    }
+    plain = {uid: [] for uid in asked}
+    for uid, params in asked.items():
+        for position in range(24):
+            answer = croupier.decide(row(uid, position), [uid], plain[uid], params=params)
+            plain[uid].append(answer.token)
+    # Each request has a head and three more rows.
+    drafts, columns = 3, 4 * len(asked)
+    with (
+        daemon.open(name, transport=transport, max_batch=columns) as session,
+        croupier.Writer(session.segment_path, device=0, path=path, rows=rows) as writer,
+        torch.cuda.stream(torch.cuda.Stream(device)),
+    ):
+        stream = torch.cuda.current_stream().cuda_stream
+        for uid, params in asked.items():
+            session.add(uid, [uid], params=params)
+        wide = torch.zeros((columns, VOCAB), device=device)
+        arrays = {
+            which: torch.zeros(columns, dtype=torch.int32, device=device)
+            for which in ("row_of", "inputs", "parents", "positions")
+        }
+        graph = torch.cuda.CUDAGraph() if replays else None
+        if graph is not None:
+            with torch.cuda.graph(graph, capture_error_mode="relaxed"):
+                writer.enqueue(wide, torch.cuda.current_stream().cuda_stream, **arrays)
+        outputs: dict[int, list[int]] = {uid: [] for uid in asked}
+        random = np.random.default_rng(7)
+        for kind in ("right", "wrong", "absent", "any", "right", "any", "any"):
+            order = random.permutation(columns)
+            given = {which: np.zeros(columns, np.int32) for which in arrays}
+            logits = np.full((columns, VOCAB), np.nan, np.float32)
+            for head, (uid, output) in enumerate(outputs.items()):
+                for number in range(1 + drafts):
+                    column, position = head * (1 + drafts) + number, len(output) + number
+                    draft = plain[uid][position - 1] if position > 0 else -2
+                    how = random.choice(["right", "wrong", "absent"]) if kind == "any" else kind
+                    if number > 0 and how == "wrong":
+                        draft ^= 1
+                    if number > 0 and how == "absent":
+                        draft = -1
+                    given["inputs"][column] = draft
+                    given["parents"][column] = column - min(number, 1)
+                    given["positions"][column] = position
+                    given["row_of"][column] = -1 if draft == -1 else order[column]
+                    if draft != -1:
+                        logits[order[column]] = row(uid, position)
+            for which, values in given.items():
+                arrays[which].copy_(torch.from_numpy(values))
+            wide.copy_(torch.from_numpy(logits))
+            step = session.submit(list(asked), rows=[1 + drafts] * len(asked))
+            assert writer.begin(step)
+            if graph is None:
+                writer.enqueue(wide, stream, **arrays)
+            else:
+                graph.replay()
+            assert writer.wait_tokens(step, PATIENCE)
+            tokens = torch.zeros(columns, dtype=torch.int32, device=device)
+            writer.enqueue_tokens(step, tokens, stream)
+            decided = session.wait(PATIENCE)
+            assert tokens.tolist() == decided.tokens.tolist()
+            for uid, output in outputs.items():
+                had = len(output)
+                outputs[uid] = session.output(uid)
+                assert outputs[uid] == plain[uid][: len(outputs[uid])]
+                assert len(outputs[uid]) > had
+                if kind != "any":
+                    assert len(outputs[uid]) - had == (1 + drafts if kind == "right" else 1)
+        assert writer.state.empty_launches == 0
