@@ -288,7 +288,7 @@ void check_together(const SimOptions& options) {
         throw CLI::ValidationError(windows, "one more than it, times --batch, must be at most " +
                                                 std::to_string(proto::kMaxBatch) + ": the rows of a step");
     }
-    if (options.window_rows() > 1 && options.on_gpu) {
+    if (options.replay > 0 && options.on_gpu) {
         throw CLI::ValidationError(windows, "not supported with --writer cuda in this version");
     }
     if (options.window_rows() > 1 && options.randoms_in_ring) {

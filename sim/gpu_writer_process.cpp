@@ -2,19 +2,25 @@
 // come back from the segment: fetched by a thread, or awaited by the stream as in vLLM.
 #include <cuda_runtime_api.h>
 
+#include <algorithm>
 #include <chrono>
+#include <cstddef>
 #include <deque>
 #include <map>
 #include <memory>
+#include <optional>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "croupier/writer.h"
+#include "shm/column_due.h"
 #include "shm/segment.h"
 #include "shm/wait_strategy.h"
 #include "sim/captured_enqueue.h"
+#include "sim/drafter.h"
 #include "sim/lm_head.h"
 #include "sim/writer_process.h"
 
@@ -51,6 +57,7 @@ class GpuRank {
           writer_(std::move(writer)),
           awaits_(world.options.awaits_tokens),
           held_(world.plan.size(), 0) {
+        if (drafts()) drafter_.emplace(world);
         auto segment = shm::Segment::attach(segment_path, shm::Access::read_only);
         if (!segment) throw std::runtime_error(segment.error().message);
         segment_ = std::make_unique<shm::Segment>(std::move(segment).value());
@@ -90,7 +97,7 @@ class GpuRank {
         const int begun = croupier_writer_begin(writer_.get(), step, &error);
         // Refused because the rank was fenced or the session closed; serve() handles both.
         if (begun != 0) return false;
-        in_flight_.push_back({step, inputs_of(step, columns)});
+        in_flight_.push_back({step, drafts() ? draft(step, columns) : inputs_of(step, columns)});
         head_.forward(segment_->slot_of(step), in_flight_.back().inputs);
         send(segment_->slot_of(step));
         if (world_.options.rows_copied) head_.spoil(segment_->slot_of(step));
@@ -113,10 +120,17 @@ class GpuRank {
             croupier_writer_enqueue_randoms(writer_.get(), stream, &error) != 0) {
             fail(error);
         }
-        if (croupier_writer_enqueue(writer_.get(), stream, head_.logits(slot), head_.row_stride(), &error) !=
-            0) {
-            fail(error);
+        croupier_rows rows;
+        croupier_rows_init(&rows);
+        rows.logits = head_.logits(slot);
+        rows.row_stride = head_.row_stride();
+        if (drafts()) {
+            rows.row_of = head_.told(slot, ColumnArray::row_of);
+            rows.inputs = head_.told(slot, ColumnArray::inputs);
+            rows.parents = head_.told(slot, ColumnArray::parents);
+            rows.positions = head_.told(slot, ColumnArray::positions);
         }
+        if (croupier_writer_enqueue_rows(writer_.get(), stream, &rows, &error) != 0) fail(error);
     }
 
     void await_tokens(std::uint64_t step) {
@@ -153,6 +167,56 @@ class GpuRank {
         return inputs;
     }
 
+    bool drafts() const { return world_.options.draft > 0; }
+
+    // The same where steps have windows: nothing of their rows is in the GPU's memory. The rows stand in the
+    // columns' order from the last to the first.
+    std::vector<ColumnInput> draft(std::uint64_t step, std::uint32_t columns) {
+        const std::uint32_t slot = segment_->slot_of(step);
+        const auto asked = segment_->schedule_columns(slot).part(0, columns);
+        std::vector<ColumnInput> inputs;
+        ColumnArrays told;
+        for (std::uint32_t head = 0, next = 0; head < columns; head = next) {
+            for (next = head + 1; next < columns && asked[next].load().row != 0;) ++next;
+            draft_window(step, head, next - head, inputs, told);
+        }
+        for (std::uint32_t column = 0; column < columns; ++column) {
+            const bool absent = told[static_cast<std::size_t>(ColumnArray::inputs)][column] < 0 &&
+                                asked[column].load().row != 0;
+            told[static_cast<std::size_t>(ColumnArray::row_of)].push_back(
+                absent ? -1 : static_cast<std::int32_t>(columns - 1 - column));
+        }
+        head_.tell(slot, told);
+        std::reverse(inputs.begin(), inputs.end());
+        return inputs;
+    }
+    void draft_window(std::uint64_t step, std::uint32_t head, std::uint32_t rows,
+                      std::vector<ColumnInput>& inputs, ColumnArrays& told) {
+        const proto::ScheduleColumn asked = segment_->schedule_columns(segment_->slot_of(step))[head];
+        const Request& request = world_.plan[static_cast<std::uint32_t>(asked.sequence_uid - 1)];
+        // No earlier step has the sequence (--ahead); of a void one the rows are not read.
+        const std::uint32_t outputs = shm::due_of(*segment_, step, head, asked).outputs;
+        const std::int32_t* log = segment_->token_log(asked.sequence_slot);
+        const std::span prompt(log, request.prompt_length);
+        const std::span output(log + request.prompt_length, outputs);
+        std::uint32_t writers = 0;
+        for (std::uint32_t rank = 0; rank < segment_->geometry().tp; ++rank)
+            writers += segment_->header().writers[rank].attached.load(std::memory_order_relaxed);
+        const auto tell = [&](ColumnArray which, std::int64_t number) {
+            told[static_cast<std::size_t>(which)].push_back(static_cast<std::int32_t>(number));
+        };
+        const std::vector<DraftedRow> window = rows == 1
+                                                   ? std::vector{head_behind(output)}
+                                                   : drafter_->draft(request, prompt, output, rows, writers);
+        for (const DraftedRow& drafted : window) {
+            tell(ColumnArray::inputs, drafted.input);
+            tell(ColumnArray::parents, head + drafted.parent);
+            tell(ColumnArray::positions, std::int64_t{request.prompt_length} + drafted.position - 1);
+            const bool first = drafted.input == proto::RowInput::kAny;
+            inputs.push_back({request.index, drafted.position, first ? prompt.back() : drafted.input});
+        }
+    }
+
     bool take_awaited() {
         if (in_flight_.empty()) return false;
         const std::uint32_t slot = segment_->slot_of(in_flight_.front().step);
@@ -164,7 +228,7 @@ class GpuRank {
         // -1: an error or a late token; the scheduler handles both.
         const std::vector<std::int32_t> kept = head_.kept_tokens(slot);
         for (std::size_t i = 0; i < inputs.size(); ++i) {
-            if (kept[i] >= 0) held_[inputs[i].request] = inputs[i].position + 1;
+            if (kept[i] >= 0 && !drafts()) held_[inputs[i].request] = inputs[i].position + 1;
         }
         return true;
     }
@@ -206,7 +270,9 @@ class GpuRank {
         }
         head_.keep_tokens(slot);
         // Not read from the segment, whose slot may already hold the next step.
-        for (const ColumnInput& input : inputs) held_[input.request] = input.position + 1;
+        if (!drafts()) {
+            for (const ColumnInput& input : inputs) held_[input.request] = input.position + 1;
+        }
         note_latency(slot, inputs);
         return true;
     }
@@ -220,6 +286,7 @@ class GpuRank {
     std::unique_ptr<shm::Segment> segment_;
     std::vector<std::uint32_t> held_;  // by request: positions whose tokens are on the GPU
     std::deque<Step> in_flight_;
+    std::optional<Drafter> drafter_;
     // Destroyed before the writer, whose memory they use.
     std::map<std::uint32_t, std::unique_ptr<CapturedEnqueue>> graphs_;  // by slot
 };

@@ -131,6 +131,10 @@ LmHead::LmHead(const World& world, std::uint32_t rank, int device)
     void* pinned = nullptr;
     need_cuda(cudaMallocHost(&pinned, inputs * sizeof(ColumnInput)), "no pinned memory");
     pinned_inputs_ = static_cast<ColumnInput*>(pinned);
+    const std::size_t numbers = inputs * ColumnArrays().size();
+    need_cuda(cudaMallocHost(&pinned, numbers * sizeof(std::int32_t)), "no pinned memory");
+    pinned_told_ = static_cast<std::int32_t*>(pinned);
+    told_ = on_gpu<std::int32_t>(numbers, "no memory for what columns are told of");
     inputs_ = on_gpu<ColumnInput>(inputs, "no memory for inputs");
     tokens_ = on_gpu<std::int32_t>(inputs, "no memory for tokens");
     keys_ = on_gpu<std::uint64_t>(batch_, "no memory for keys");
@@ -154,6 +158,7 @@ LmHead::~LmHead() {
         (void)cudaEventDestroy(step.kept);
     }
     (void)cudaFreeHost(pinned_inputs_);
+    (void)cudaFreeHost(pinned_told_);
     (void)cudaStreamDestroy(stream_);
 }
 
@@ -211,6 +216,21 @@ void LmHead::forward(std::uint32_t slot, const std::vector<ColumnInput>& columns
         shape_, inputs, traits_.get(), keys_.get(), step.columns, shard_, logits(slot), row_stride_);
     need_cuda(cudaGetLastError(), "cannot launch a step");
     need_cuda(cudaEventRecord(step.logits_there, stream_), "cannot time a step");
+}
+
+void LmHead::tell(std::uint32_t slot, const ColumnArrays& columns) {
+    const std::size_t first = std::size_t{slot} * columns.size() * batch_;
+    for (std::size_t which = 0; which < columns.size(); ++which)
+        std::copy(columns[which].begin(), columns[which].end(), pinned_told_ + first + which * batch_);
+    need_cuda(
+        cudaMemcpyAsync(told_.get() + first, pinned_told_ + first,
+                        columns.size() * batch_ * sizeof(std::int32_t), cudaMemcpyHostToDevice, stream_),
+        "cannot copy what a step's columns are told of");
+}
+
+const std::int32_t* LmHead::told(std::uint32_t slot, ColumnArray which) const {
+    const std::size_t array = std::size_t{slot} * ColumnArrays().size() + static_cast<std::size_t>(which);
+    return told_.get() + array * batch_;
 }
 
 void LmHead::spoil(std::uint32_t slot) {

@@ -4,6 +4,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -29,6 +30,10 @@ struct ColumnInput {
 };
 constexpr std::int32_t kInGpuMemory = -2;
 
+// What an engine tells its writer of a step's columns (croupier_rows), a number a column.
+enum class ColumnArray : std::uint32_t { row_of, inputs, parents, positions, count_ };
+using ColumnArrays = std::array<std::vector<std::int32_t>, static_cast<std::size_t>(ColumnArray::count_)>;
+
 struct FreeOnGpu {
     void operator()(void* memory) const { (void)cudaFree(memory); }
 };
@@ -49,6 +54,9 @@ class LmHead {
 
     // Enqueues the computation of a step's logits. `slot`: the step's slot among those in flight.
     void forward(std::uint32_t slot, const std::vector<ColumnInput>& columns);
+    // Enqueues the copy of what is told of the step's columns, and where it is then.
+    void tell(std::uint32_t slot, const ColumnArrays& columns);
+    const std::int32_t* told(std::uint32_t slot, ColumnArray which) const;
     // Enqueues overwriting a step's logits.
     void spoil(std::uint32_t slot);
     // The destination of the tokens of the step in `slot`.
@@ -83,6 +91,8 @@ class LmHead {
     std::vector<Step> steps_;
     ColumnInput* pinned_inputs_ = nullptr;  // [slots][batch]
     OnGpu<ColumnInput> inputs_;             // [slots][batch]
+    std::int32_t* pinned_told_ = nullptr;   // [slots][array][batch]
+    OnGpu<std::int32_t> told_;              // likewise
     OnGpu<std::int32_t> tokens_;            // [slots][batch]
     OnGpu<std::int32_t> last_token_;        // by request
     OnGpu<RequestTraits> traits_;           // by request
