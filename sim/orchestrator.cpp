@@ -115,6 +115,9 @@ bool Orchestrator::sample_is_taken() const {
 void Orchestrator::note_end_of_serving() {
     if (served_ns_ != 0 || world_.ledger.head().served.load() == 0 || scheduler_.running()) return;
     served_ns_ = shm::monotonic_ns();
+    // One that was killed a moment ago is only starting, and would die of SIGTERM before it knows how to
+    // drain.
+    if (daemon_ && !daemon_ended_) daemon_->await_ready();
     // Spinning samplers would leave verifiers no core.
     end_daemon();
 }
