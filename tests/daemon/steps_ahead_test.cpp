@@ -161,7 +161,7 @@ TEST_CASE("cut back twice while steps are in flight, a sequence goes on alike, d
     const auto steps = submit_all(engine);
     if (decided) {
         for (const std::uint64_t step : steps) engine.write(step);
-        REQUIRE(eventually([&] { return engine.counted((150 + kAhead) * 8); }));
+        REQUIRE(eventually([&] { return engine.counted(std::uint64_t{150 + kAhead} * 8); }));
     }
     for (std::uint64_t uid = 1; uid <= 8; ++uid) engine.truncate(uid, 90);
     for (std::uint64_t uid = 1; uid <= 8; ++uid) engine.truncate(uid, uid % 2 == 0 ? 30 : 86);

@@ -73,7 +73,7 @@ TEST_CASE("a replay keeps rows where the record says, aligned or not, and then t
     for (std::uint32_t i = 0; i < skipped + kColumns * stride; ++i)
         codes[i] = static_cast<std::uint16_t>(i + 1);
     testing::ReplayRing ring(2, kColumns);
-    const std::size_t pitch = (entries * 2 + 15) / 16 * 16;
+    const std::size_t pitch = (std::size_t{entries} * 2 + 15) / 16 * 16;
     std::vector<uint4> kept(kColumns * pitch / sizeof(uint4));
     const gpu_writer::LeanRows rows{codes + skipped, stride, proto::Dtype::bf16, 0, entries, 1, 0};
     gpu_writer::LeanRecord record;
