@@ -36,7 +36,7 @@ class SequenceState {
     // of these must say so before it is followed again. The log has kept at least so many of the tokens
     // followed.
     void keep(std::size_t length);
-    // Nobody knows how many: the next follow() compares all.
+    // It is not known how many: the next follow() compares all.
     void doubt() { doubted_ = true; }
     // Rolls back to this many tokens of prompt and output; less than the prompt takes as long as all of it.
     void truncate(std::size_t length);

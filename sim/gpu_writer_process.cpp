@@ -174,11 +174,12 @@ class GpuRank {
     std::vector<ColumnInput> draft(std::uint64_t step, std::uint32_t columns) {
         const std::uint32_t slot = segment_->slot_of(step);
         const auto asked = segment_->schedule_columns(slot).part(0, columns);
+        const std::uint32_t writers = writers_so_far(*segment_);
         std::vector<ColumnInput> inputs;
         ColumnArrays told;
         for (std::uint32_t head = 0, next = 0; head < columns; head = next) {
             for (next = head + 1; next < columns && asked[next].load().row != 0;) ++next;
-            draft_window(step, head, next - head, inputs, told);
+            draft_window(step, head, next - head, writers, inputs, told);
         }
         for (std::uint32_t column = 0; column < columns; ++column) {
             const bool absent = told[static_cast<std::size_t>(ColumnArray::inputs)][column] < 0 &&
@@ -190,7 +191,7 @@ class GpuRank {
         std::reverse(inputs.begin(), inputs.end());
         return inputs;
     }
-    void draft_window(std::uint64_t step, std::uint32_t head, std::uint32_t rows,
+    void draft_window(std::uint64_t step, std::uint32_t head, std::uint32_t rows, std::uint32_t writers,
                       std::vector<ColumnInput>& inputs, ColumnArrays& told) {
         const proto::ScheduleColumn asked = segment_->schedule_columns(segment_->slot_of(step))[head];
         const Request& request = world_.plan[static_cast<std::uint32_t>(asked.sequence_uid - 1)];
@@ -199,9 +200,6 @@ class GpuRank {
         const std::int32_t* log = segment_->token_log(asked.sequence_slot);
         const std::span prompt(log, request.prompt_length);
         const std::span output(log + request.prompt_length, outputs);
-        std::uint32_t writers = 0;
-        for (std::uint32_t rank = 0; rank < segment_->geometry().tp; ++rank)
-            writers += segment_->header().writers[rank].attached.load(std::memory_order_relaxed);
         const auto tell = [&](ColumnArray which, std::int64_t number) {
             told[static_cast<std::size_t>(which)].push_back(static_cast<std::int32_t>(number));
         };

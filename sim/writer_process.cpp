@@ -66,7 +66,7 @@ class WriterLoop {
     // Returns false if the writer must attach again.
     bool make_rows(std::uint64_t step) {
         const auto columns = writer_.columns(step);
-        const std::uint32_t writers = writers_so_far();
+        const std::uint32_t writers = writers_so_far(writer_.segment());
         pointers_.clear();
         inputs_.clear();
         for (std::uint32_t head = 0, next = 0; head < columns.size(); head = next) {
@@ -81,13 +81,6 @@ class WriterLoop {
             if (world_.options.replay > 0 && next == head + 1) perturb(step, request);
         }
         return true;
-    }
-
-    std::uint32_t writers_so_far() const {
-        std::uint32_t writers = 0;
-        for (std::uint32_t rank = 0; rank < writer_.geometry().tp; ++rank)
-            writers += writer_.segment().header().writers[rank].attached.load(std::memory_order_relaxed);
-        return writers;
     }
 
     const Request& request_of(const proto::ScheduleColumn& asked) const {
@@ -187,6 +180,13 @@ class WriterLoop {
 };
 
 }  // namespace
+
+std::uint32_t writers_so_far(const shm::Segment& segment) {
+    std::uint32_t writers = 0;
+    for (std::uint32_t rank = 0; rank < segment.geometry().tp; ++rank)
+        writers += segment.header().writers[rank].attached.load(std::memory_order_relaxed);
+    return writers;
+}
 
 std::uint64_t block_requests_of(const shm::Segment& segment) {
     return segment.header().counter(proto::SessionCounter::block_requests).load(std::memory_order_relaxed);

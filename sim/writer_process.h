@@ -13,6 +13,9 @@ namespace croupier::sim {
 void run_writer(const World& world, std::uint32_t rank);
 void run_gpu_writer(const World& world, std::uint32_t rank);
 
+// How many writers all ranks have had together: it grows as one is replaced.
+std::uint32_t writers_so_far(const shm::Segment& segment);
+
 // The number of requests by samplers for more blocks of a row.
 std::uint64_t block_requests_of(const shm::Segment& segment);
 bool writer_served(const World& world);

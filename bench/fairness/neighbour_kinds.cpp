@@ -2,21 +2,15 @@
 
 #include <algorithm>
 
+#include "bench/all_controls.h"
 #include "config/config.h"
 #include "proto/sampling.h"
 
 namespace croupier::bench {
 namespace {
 
-// The case `full` of `croupier bench decide`.
 void ask_ordinary(client::Sequence& sequence, std::uint32_t /*vocab*/) {
-    sequence.params.temperature = 0.8;
-    sequence.params.top_k = 50;
-    sequence.params.top_p = 0.95;
-    sequence.params.min_p = 0.02;
-    sequence.params.repetition_penalty = 1.1;
-    sequence.params.frequency_penalty = 0.1;
-    sequence.params.presence_penalty = 0.1;
+    ask_all_controls(sequence);
 }
 
 void ask_support(client::Sequence& sequence, std::uint32_t vocab) {

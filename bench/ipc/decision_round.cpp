@@ -4,6 +4,7 @@
 #include <bit>
 #include <stdexcept>
 
+#include "bench/all_controls.h"
 #include "bench/ipc/rounds.h"
 #include "croupier/client.hpp"
 #include "gpu_writer/rank_writer.h"
@@ -31,16 +32,9 @@ client::Sequence sequence(std::uint64_t uid, const DecisionOptions& decision) {
     client::Sequence made;
     made.uid = uid;
     made.prompt = {1, 2, 3};
-    made.params.temperature = decision.greedy ? 0.0 : 0.8;
+    made.params.temperature = 0.0;
     if (!decision.logprob) made.params.flags |= CROUPIER_NO_LOGPROB;
-    if (!decision.greedy) {
-        made.params.top_k = 50;
-        made.params.top_p = 0.95;
-        made.params.min_p = 0.02;
-        made.params.repetition_penalty = 1.1;
-        made.params.frequency_penalty = 0.1;
-        made.params.presence_penalty = 0.1;
-    }
+    if (!decision.greedy) ask_all_controls(made);
     return made;
 }
 

@@ -20,7 +20,7 @@ import croupier
 
 # What a step's decisions are waited for at most.
 PATIENCE = 60.0
-# A sequence cut back further loses the feedback of mirostat and adaptive-p (croupier_truncate).
+# A window has at most 64 rows (CROUPIER_MAX_WINDOW_ROWS): the last verified token and those that are cut off.
 MOST_CUT = 63
 
 
@@ -87,8 +87,8 @@ class Engine:
         running: int | None = None,
         release: Callable[[int, list[int], str | None], None],
     ) -> None:
-        """`running` sequences at most run at once, or as many as the model has room for. `release` is told of
-        tokens for the user, and of why the sequence has ended, if it has.
+        """At most `running` sequences run at once; by default as many as the model has room for. `release` is
+        called with tokens for the user, and with the reason if the sequence has ended.
 
         A window has its last verified token and up to windows.width - 1 tokens of the fast path.
         """
@@ -116,7 +116,7 @@ class Engine:
         self._waiting.append(request)
 
     def step(self) -> None:
-        """One pass of each kind that has work. A sequence stands in one of them."""
+        """Runs one pass of each kind that has work. A sequence is in one of them."""
         self._admit()
         prompts = [one for one in self._running if one.prefilled < len(one.request.prompt)]
         windows = self._choose_windows()

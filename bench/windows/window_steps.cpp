@@ -5,6 +5,7 @@
 #include <bit>
 #include <stdexcept>
 
+#include "bench/all_controls.h"
 #include "shm/segment.h"
 
 namespace croupier::bench {
@@ -83,15 +84,8 @@ void WindowSteps::add_sequences() {
         made.uid = first_uid_ + i;
         for (std::uint32_t token = 0; token < options_.history; ++token)
             made.prompt.push_back(static_cast<std::int32_t>((token * 7919U + i * 31U) % options_.vocab));
-        made.params.temperature = options_.greedy ? 0.0 : 0.8;
-        if (!options_.greedy) {
-            made.params.top_k = 50;
-            made.params.top_p = 0.95;
-            made.params.min_p = 0.02;
-            made.params.repetition_penalty = 1.1;
-            made.params.frequency_penalty = 0.01;
-            made.params.presence_penalty = 0.1;
-        }
+        made.params.temperature = 0.0;
+        if (!options_.greedy) ask_all_controls(made);
         session_.add(made);
     }
 }
