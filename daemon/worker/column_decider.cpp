@@ -214,7 +214,7 @@ DecidedColumn decide_column(SessionView& session, const CheckedStep& step, std::
     }
 
     // Store.
-    session.states().account(lane.thread, asked.sequence_slot);
+    session.states().account(lane.thread, asked.sequence_slot, false);
     note_owner(segment.sequence(asked.sequence_slot), state, lane);
     DecidedColumn decided = store(segment, step, column, asked, sequence, decision, workspace.answer());
     decided.read_early = row.read_early;

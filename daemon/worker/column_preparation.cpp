@@ -21,6 +21,7 @@ bool follow_history(SessionView& session, const CheckedSequence& sequence, const
     SequenceStates& states = session.states();
     auto& entry = session.segment().sequence(asked.sequence_slot);
     const bool is_known = states.knows(lane.thread, asked.sequence_slot, sequence.admission);
+    const bool was_part = states.knows_part(lane.thread, asked.sequence_slot, sequence.admission);
     auto& state =
         states.of(lane.thread, sequence.which(asked.sequence_slot), sequence.params, request.dry_breakers);
     const std::size_t all = request.prompt.size() + request.output.size();
@@ -28,8 +29,8 @@ bool follow_history(SessionView& session, const CheckedSequence& sequence, const
     const bool valid = state.follow(request.prompt, request.output, state.derives() ? kFollowedALook : all);
     const bool whole = !valid || state.length() == all;
     // Of one that is known by the tokens since its last decision, which that accounts for.
-    const bool derived = !is_known || entry.owner.load(std::memory_order_relaxed) == 0;
-    if (derived || !whole) states.account(lane.thread, asked.sequence_slot);
+    const bool derived = !is_known || was_part || entry.owner.load(std::memory_order_relaxed) == 0;
+    if (derived || !whole) states.account(lane.thread, asked.sequence_slot, !whole);
     // Not before: another lane that derives it, too, would free its own.
     if (derived && whole) note_owner(entry, state, lane);
     return whole;

@@ -62,14 +62,17 @@ sampler::SequenceState& SequenceStates::of(std::size_t thread, const Which& whic
     held->state.begin(params, dry_breakers);
     held->admission = which.admission;
     held->revision = which.revision;
+    held->in_parts = false;
     held->used = look_;
     held->params = params;
     held->breakers.assign(dry_breakers.begin(), dry_breakers.end());
     return held->state;
 }
 
-void SequenceStates::account(std::size_t thread, std::uint32_t slot) {
-    account(*tracked_[thread * sequences_ + slot]);
+void SequenceStates::account(std::size_t thread, std::uint32_t slot, bool in_parts) {
+    Tracked& tracked = *tracked_[thread * sequences_ + slot];
+    tracked.in_parts = in_parts;
+    account(tracked);
 }
 
 void SequenceStates::account(Tracked& tracked) {
@@ -94,9 +97,8 @@ bool SequenceStates::outlived(const shm::Segment& segment, std::size_t index,
     const auto& entry = segment.sequence(static_cast<std::uint32_t>(index % sequences_));
     if (entry.state.load(std::memory_order_acquire) != proto::SequenceState::live) return true;
     if (entry.admission.load(std::memory_order_acquire) != tracked_[index]->admission) return true;
-    // One lane takes a long history over from another, which is noted when it has all of it.
-    const bool is_behind = tracked_[index]->state.length() < entry.length.load(std::memory_order_relaxed);
-    if (is_behind && look_ - tracked_[index]->used < kSparedLooks) return false;
+    // One lane takes a long log over from another, which is noted when it has all of it.
+    if (tracked_[index]->in_parts && look_ - tracked_[index]->used < kSparedLooks) return false;
     const std::uint32_t owner = entry.owner.load(std::memory_order_relaxed);
     const auto lane = first_lane + static_cast<std::uint32_t>(index / sequences_);
     return owner != 0 && owner != lane + 1;

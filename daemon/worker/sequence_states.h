@@ -40,14 +40,17 @@ class SequenceStates {
     // kept; another one: doubted.
     sampler::SequenceState& of(std::size_t thread, const Which& which, const proto::SamplingParams& params,
                                sampler::TokenLists dry_breakers);
-    // After what may have made of()'s state grow.
-    void account(std::size_t thread, std::uint32_t slot);
+    // After what may have made of()'s state grow. `in_parts`: more of its log is to be followed.
+    void account(std::size_t thread, std::uint32_t slot, bool in_parts);
 
     // Whether of() would not begin anew: what the log has gained since costs little to follow.
     bool knows(std::size_t thread, std::uint32_t slot, std::uint32_t admission) const {
         if (slot >= sequences_) return false;
         const auto& tracked = tracked_[thread * sequences_ + slot];
         return tracked != nullptr && tracked->admission == admission;
+    }
+    bool knows_part(std::size_t thread, std::uint32_t slot, std::uint32_t admission) const {
+        return knows(thread, slot, admission) && tracked_[thread * sequences_ + slot]->in_parts;
     }
 
     // How many tokens of its log have been followed; 0: none is known.
@@ -57,8 +60,9 @@ class SequenceStates {
 
     // The number of the sampler's look, of all its sessions: by it states are used sooner or later.
     void note_look(std::uint64_t look) { look_ = look; }
-    // Frees some of the states whose sequence has finished, or which another lane has derived since. A few
-    // slots a call: a look must not take long. `first_lane` is that of thread 0.
+    // Frees some of the states whose sequence has finished, or which another lane has derived since; not one
+    // that takes a long log over from that lane, in parts. A few slots a call: a look must not take long.
+    // `first_lane` is that of thread 0.
     void sweep(const shm::Segment& segment, std::uint32_t first_lane);
 
   private:
@@ -71,6 +75,7 @@ class SequenceStates {
         std::uint32_t revision = 0;
         std::uint64_t used = 0;   // at this look
         std::uint64_t bytes = 0;  // as they are in the totals
+        bool in_parts = false;    // while a long log is followed so
         proto::SamplingParams params;
         std::vector<std::int32_t> breakers;
         sampler::SequenceState state;

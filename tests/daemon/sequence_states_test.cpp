@@ -34,7 +34,7 @@ struct Fixture {
         const std::vector<std::int32_t> prompt = {1, 2, 3, 1, 2};
         auto& state = states.of(thread, {slot, kFirst, 0}, penalised(), {});
         if (!state.follow(prompt, {})) FAIL("slot " << slot);
-        states.account(thread, slot);
+        states.account(thread, slot, false);
     }
     bool knows(std::uint32_t slot, std::size_t thread = 0) const {
         return states.knows(thread, slot, kFirst);
@@ -126,6 +126,29 @@ TEST_CASE("states of finished sequences, and of those that another lane has deri
     CHECK(fixture.totals.dropped.load() == 0);
 }
 
+TEST_CASE("a state that takes a long log over in parts is spared; one that was robbed is not, however idle") {
+    proto::Geometry geometry = small_geometry();
+    geometry.max_sequences = kSequences;
+    SessionFiles files(geometry);
+    shm::SequenceTable table(files.segment);
+    Fixture fixture(2);
+    REQUIRE(need(table.add(live_sequence(100))) == 0);
+    fixture.use(0, 1, 0);
+    fixture.use(0, 1, 1);
+    fixture.states.account(1, 0, true);
+    constexpr std::uint32_t kFirstLane = 6;
+    auto& entry = files.segment.sequence(0);
+    entry.owner = kFirstLane + 1 + 2;  // of another sampler
+    // What a robbed one knows lags behind, too.
+    entry.length = 1000;
+    sweep_all(fixture, files.segment, kFirstLane);
+    CHECK_FALSE(fixture.knows(0, 0));
+    CHECK(fixture.knows(0, 1));
+    fixture.states.account(1, 0, false);
+    sweep_all(fixture, files.segment, kFirstLane);
+    CHECK_FALSE(fixture.knows(0, 1));
+}
+
 TEST_CASE("a state is cut to what the next revision kept, and compares its log behind any other") {
     std::vector<std::int32_t> log(50);
     for (std::int32_t place = 0; place < 50; ++place) log[static_cast<std::size_t>(place)] = place;
@@ -157,7 +180,7 @@ TEST_CASE("a session that ends takes its bytes out of the sampler's count") {
     {
         SequenceStates states(1000, 64, kSequences, 1, totals);
         states.of(0, {3, 1, 0}, penalised(), {});
-        states.account(0, 3);
+        states.account(0, 3, false);
         CHECK(totals.bytes.load() > 0);
     }
     CHECK(totals.bytes.load() == 0);
