@@ -53,11 +53,14 @@ TEST_CASE("processes that share a standard error go on when nobody reads it any 
         writers.push_back(::fork());
         if (writers.back() == 0) write_lines(pipe[1], 200'000);
     }
-    // The pipe fills up again and again, with all of them at its last page.
+    ::close(pipe[1]);
+    // The pipe fills up again and again, with all of them at its last page. A slow reader may see it end: they
+    // drop the lines that it has no room for.
     std::array<char, 4096> page{};
-    for (int i = 0; i < 20'000; ++i) REQUIRE(::read(pipe[0], page.data(), page.size()) > 0);
+    int pages = 0;
+    while (pages < 20'000 && ::read(pipe[0], page.data(), page.size()) > 0) ++pages;
+    CHECK(pages > 0);
     const auto deadline = Clock::now() + std::chrono::seconds(20);
     for (const pid_t writer : writers) CHECK(status_by(writer, deadline) == 0);
     ::close(pipe[0]);
-    ::close(pipe[1]);
 }
