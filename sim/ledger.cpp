@@ -98,6 +98,11 @@ void Ledger::recount() {
     head_->progress.store(progress, std::memory_order_relaxed);
 }
 
+double Ledger::progress() const {
+    return static_cast<double>(head_->progress.load(std::memory_order_relaxed)) /
+           static_cast<double>(starts_.back());
+}
+
 bool Ledger::claim_for_verification(std::uint32_t request) {
     if (!ended(request) || claimed_[request].load(std::memory_order_relaxed) != 0) return false;
     return claimed_[request].exchange(1, std::memory_order_relaxed) == 0;

@@ -35,6 +35,7 @@ struct LedgerHead {
     std::atomic<std::uint64_t> tokens{0};
     std::atomic<std::uint64_t> progress{
         0};  // tokens delivered, plus tokens that ended requests no longer need
+    std::atomic<std::uint32_t> kills_to_come{0};  // a futex; the run does not end before them
     std::atomic<std::uint64_t> live{0};
     std::atomic<std::uint64_t> duplicated{0};
     std::atomic<std::uint64_t> gaps{0};
@@ -67,6 +68,7 @@ class Ledger {
     std::uint32_t count(std::uint32_t request) const;
     const LedgerEntry& entry(std::uint32_t request, std::uint32_t position) const;
     bool ended(std::uint32_t request) const;
+    double progress() const;  // from 0 to 1
     bool all_ended() const { return head_->progress.load(std::memory_order_relaxed) >= starts_.back(); }
     // An existing entry is never changed.
     Delivery append(std::uint32_t request, std::uint32_t position, const LedgerEntry& entry);

@@ -50,8 +50,7 @@ std::string LiveView::line(std::uint32_t kills) const {
     const bool serves = head.served.load() == 0;
     const double seconds = static_cast<double>(head.last_step_ns.load() - head.first_step_ns.load()) * 1e-9;
     const double rate = seconds > 0.0 ? static_cast<double>(tokens) / seconds : 0.0;
-    const double served =
-        static_cast<double>(head.progress.load()) / static_cast<double>(world_.plan.most_tokens());
+    const double served = world_.ledger.progress();
     const double verified = tokens == 0 ? 1.0 : static_cast<double>(checked) / static_cast<double>(tokens);
     char step[64];
     (void)std::snprintf(step, sizeof(step), "step p50 %.1f ms",

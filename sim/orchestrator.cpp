@@ -83,6 +83,7 @@ testing::ChildProcess Orchestrator::start_writer(std::uint32_t rank) {
 }
 
 void Orchestrator::start_processes() {
+    world_.ledger.head().kills_to_come = world_.options.kills;
     if (daemon_) daemon_->start();
     scheduler_ = start_scheduler();
     for (std::uint32_t rank = 0; rank < world_.options.tp; ++rank) writers_.push_back(start_writer(rank));
@@ -92,11 +93,6 @@ void Orchestrator::start_processes() {
             [this] { run_verifier(world_); },
             [this](const std::string& why) { world_.ledger.report_fault("verifier: " + why); }));
     }
-}
-
-double Orchestrator::progress() const {
-    return static_cast<double>(world_.ledger.head().progress.load()) /
-           static_cast<double>(world_.plan.most_tokens());
 }
 
 bool Orchestrator::over() const {
@@ -151,7 +147,7 @@ void Orchestrator::check_children() {
     if (elapsed_s >= world_.options.timeout_s) {
         world_.ledger.report_fault("not finished within --timeout-s " +
                                    std::to_string(world_.options.timeout_s) + " seconds, at " +
-                                   std::to_string(static_cast<int>(progress() * 100.0)) + " % of the work");
+                                   std::to_string(static_cast<int>(world_.ledger.progress() * 100.0)) + " % of the work");
     }
 }
 
@@ -172,7 +168,7 @@ void Orchestrator::watch_until_over() {
         if (over() || interrupted_ || !world_.ledger.fault().empty()) return;
         report_waiting();
         view_.show(chaos_.kills());
-        const bool kill_due = chaos_.is_due(progress()) && scheduler_.running();
+        const bool kill_due = chaos_.is_due(world_.ledger.progress()) && scheduler_.running();
         if (kill_due) kill_something();
         shm::futex_wait(bell, seen, kill_due ? kLookForVictim : kLook);
     }
@@ -203,7 +199,11 @@ void Orchestrator::kill_something() {
         scheduler_.wait();
         scheduler_ = start_scheduler();
     }
-    if (killed) chaos_.count_kill();
+    if (!killed) return;
+    chaos_.count_kill();
+    auto& to_come = world_.ledger.head().kills_to_come;
+    to_come.fetch_sub(1, std::memory_order_relaxed);
+    shm::futex_wake_all(to_come);
 }
 
 void Orchestrator::shut_down() {

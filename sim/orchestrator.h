@@ -37,7 +37,6 @@ class Orchestrator {
     void check_end(const char* what, const std::optional<testing::ChildEnd>& end);
     void kill_something();
     bool kill_sampler();
-    double progress() const;
     void shut_down();
     void end_daemon();
     std::size_t count_left_in_shm() const;

@@ -9,6 +9,7 @@
 
 #include "shm/clock.h"
 #include "shm/error.h"
+#include "shm/futex.h"
 #include "sim/engine_session.h"
 #include "sim/keyed_hash.h"
 
@@ -51,10 +52,13 @@ void Scheduler::run() {
     while (!ledger_.all_ended()) {
         bool submitted = false;
         for (Microbatch& batch : batches_) {
-            while (batch.steps.size() < world_.options.ahead && submit(batch)) submitted = true;
+            while (batch.steps.size() < world_.options.ahead && !awaits_kills() && submit(batch))
+                submitted = true;
         }
         if (anything_in_flight()) {
             await_step();
+        } else if (awaits_kills()) {
+            await_kill();
         } else if (!submitted) {
             // Idle until the next request arrives, so sleep until then.
             std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds_to_next_arrival()));
@@ -64,6 +68,19 @@ void Scheduler::run() {
     close_session(session_, world_);
     ledger_.head().served.store(1, std::memory_order_release);
     ledger_.ring();
+}
+
+// Where the process that kills had no processor, the requests are nearly all served before it has killed.
+bool Scheduler::awaits_kills() const {
+    constexpr double kNearTheEnd = 0.95;
+    return ledger_.head().kills_to_come.load(std::memory_order_relaxed) > 0 &&
+           ledger_.progress() >= kNearTheEnd;
+}
+
+void Scheduler::await_kill() const {
+    const auto& to_come = ledger_.head().kills_to_come;
+    const std::uint32_t seen = to_come.load(std::memory_order_relaxed);
+    if (seen > 0) shm::futex_wait(to_come, seen, std::chrono::milliseconds(kLongestWaitMs));
 }
 
 bool Scheduler::anything_in_flight() const {

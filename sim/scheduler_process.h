@@ -63,6 +63,8 @@ class Scheduler {
     void note_perturbed(const croupier_decision& decision);
     void end_replay(std::uint32_t request);
     bool replays() const { return world_.options.replay > 0; }
+    bool awaits_kills() const;
+    void await_kill() const;
     void note_progress(const StepInFlight& sent);
     bool anything_in_flight() const;
     std::uint32_t milliseconds_to_next_arrival() const;
