@@ -145,9 +145,9 @@ void Orchestrator::check_children() {
     check_daemon();
     const std::uint64_t elapsed_s = (shm::monotonic_ns() - started_ns_) / 1'000'000'000;
     if (elapsed_s >= world_.options.timeout_s) {
-        world_.ledger.report_fault("not finished within --timeout-s " +
-                                   std::to_string(world_.options.timeout_s) + " seconds, at " +
-                                   std::to_string(static_cast<int>(world_.ledger.progress() * 100.0)) + " % of the work");
+        world_.ledger.report_fault(
+            "not finished within --timeout-s " + std::to_string(world_.options.timeout_s) + " seconds, at " +
+            std::to_string(static_cast<int>(world_.ledger.progress() * 100.0)) + " % of the work");
     }
 }
 

@@ -19,11 +19,11 @@ std::string committed(const std::string& path) {
 
 }  // namespace
 
-TEST_CASE("the example in the repository is the schema's; config_reference rewrites it") {
+TEST_CASE("the example in the repository is the schema's, and config_reference rewrites it") {
     CHECK(committed("config/croupierd.yaml") == example_yaml());
 }
 
-TEST_CASE("the reference in the repository is the schema's; config_reference rewrites it") {
+TEST_CASE("the reference in the repository is the schema's, and config_reference rewrites it") {
     CHECK(committed("docs/configuration.md") == reference_markdown());
 }
 

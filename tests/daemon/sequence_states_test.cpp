@@ -126,7 +126,8 @@ TEST_CASE("states of finished sequences, and of those that another lane has deri
     CHECK(fixture.totals.dropped.load() == 0);
 }
 
-TEST_CASE("a state that takes a long log over in parts is spared; one that was robbed is not, however idle") {
+TEST_CASE(
+    "a state that takes a long log over in parts is spared, and one that was robbed is not, however idle") {
     proto::Geometry geometry = small_geometry();
     geometry.max_sequences = kSequences;
     SessionFiles files(geometry);

@@ -54,8 +54,8 @@ TEST_CASE("processes that share a standard error go on when nobody reads it any 
         if (writers.back() == 0) write_lines(pipe[1], 200'000);
     }
     ::close(pipe[1]);
-    // The pipe fills up again and again, with all of them at its last page. A slow reader may see it end: they
-    // drop the lines that it has no room for.
+    // The pipe fills up again and again, with all of them at its last page. A slow reader may see it end:
+    // they drop the lines that it has no room for.
     std::array<char, 4096> page{};
     int pages = 0;
     while (pages < 20'000 && ::read(pipe[0], page.data(), page.size()) > 0) ++pages;

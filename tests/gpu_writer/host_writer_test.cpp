@@ -211,7 +211,7 @@ TEST_CASE("rows of a step that ended without them are refused, whatever its slot
     CHECK(untouched);
 }
 
-TEST_CASE("a rank has one live writer; its successor fences it, however late it wakes") {
+TEST_CASE("a rank has one live writer, and its successor fences it, however late it wakes") {
     SessionFiles files(testing::small_geometry());
     auto client = need(shm::SchedulePublisher::attach(files.segment));
     publish_step(client, 1);

@@ -130,7 +130,8 @@ TEST_CASE("where the step before is done with, the log tells, whatever its slot 
     CHECK(ahead.turn(second).outputs == 1);
 }
 
-TEST_CASE("a truncate makes void what is in flight; the next column waits for it, and knows the new length") {
+TEST_CASE(
+    "a truncate makes void what is in flight, and the next column waits for it and knows the new length") {
     Ahead ahead;
     ahead.publish(0, 0);
     ahead.decide(0);

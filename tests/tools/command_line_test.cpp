@@ -76,7 +76,7 @@ Ended refused(const Workplace& place, const std::string& arguments, const std::s
 
 }  // namespace
 
-TEST_CASE("every command's help fits 80 columns and has no control bytes; examples are its own") {
+TEST_CASE("every command's help fits 80 columns and has no control bytes, and examples are its own") {
     const Workplace place;
     CHECK(check_help(place, "croupier", "") > 20);
     CHECK(check_help(place, "croupierd", "") == 1);
