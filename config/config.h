@@ -50,7 +50,8 @@ struct Sessions {
     std::uint32_t max = 16;
     std::uint64_t max_segment_bytes = 16 * gib;
     std::uint64_t max_total_bytes = 64 * gib;
-    std::uint32_t max_batch = 1024;
+    // Of a thousand requests, each with seven drafts.
+    std::uint32_t max_batch = 8192;
     // Beyond any model's. A column of fp32 logits may take some 70 ns a token, and others wait for it.
     std::uint32_t max_vocab = 320000;
     std::uint32_t max_sequences = 8192;

@@ -128,7 +128,8 @@ std::vector<Key> session_keys() {
             "Shared memory that all sessions together may use.", &Config::sessions,
             &Sessions::max_total_bytes),
         key("sessions.max_batch", whole_number(1, proto::kMaxBatch), reload,
-            "Largest batch, in columns of a step.", &Config::sessions, &Sessions::max_batch),
+            "Largest batch, in rows of a step: a window has several.", &Config::sessions,
+            &Sessions::max_batch),
         key("sessions.max_vocab", whole_number(1, proto::kMaxVocab), reload,
             "Largest vocabulary, in tokens. It bounds the time of one column, and so how long other sessions "
             "wait for a sampler.",
