@@ -199,7 +199,8 @@ def main() -> int:
     )
     asked = requests(options.requests, vocab=size.vocab, tokens=options.tokens, prompt=PROMPT_TOKENS)
     found: dict[str, Any] = {"environment": environment(options)}
-    with Daemon(options.samplers) as daemon:
+    # On a host without a GPU the model computes on the same cores.
+    with Daemon(options.samplers, pin=options.device != "cpu") as daemon:
         device = torch.cuda.current_device() if options.device == "cuda" else -1
         place = Place(daemon, model, size.vocab, options.dtype, options.transport, device, PROMPTS)
         parts = {
