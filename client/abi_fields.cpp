@@ -37,6 +37,7 @@ void copy_geometry(Abi& abi, Plain& plain, const Copy& copy) {
     copy(abi.vocab, plain.vocab);
     copy(abi.tp, plain.tp);
     copy(abi.max_batch, plain.max_batch);
+    copy(abi.max_windows, plain.max_windows);
     copy(abi.steps_in_flight, plain.slots);
     copy(abi.dtype, plain.dtype);
     copy(abi.tile, plain.tile);

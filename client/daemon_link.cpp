@@ -26,6 +26,7 @@ flatbuffers::Offset<wire::Open> open_message(flatbuffers::FlatBufferBuilder& bui
     open.add_vocab(geometry.vocab);
     open.add_tp(geometry.tp);
     open.add_max_batch(geometry.max_batch);
+    open.add_max_windows(geometry.max_windows);
     open.add_slots(geometry.slots);
     open.add_dtype(static_cast<std::uint32_t>(geometry.dtype));
     open.add_tile(geometry.tile);

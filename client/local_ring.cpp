@@ -19,13 +19,18 @@ std::size_t count_rows(std::span<const croupier_column> columns) {
     return rows;
 }
 
-shm::Result<bool> check_masks(std::span<const croupier_column> columns, std::uint32_t mask_rows) {
+shm::Result<bool> check_room(std::span<const croupier_column> columns, const proto::Geometry& geometry) {
+    const auto lacks = [](const std::string& what, std::uint32_t room, const std::string& option) {
+        return shm::fail(Errc::bad_argument, "the step " + what + ", the session was opened for " +
+                                                 std::to_string(room) + "; open it with a larger " + option);
+    };
+    if (geometry.max_windows != 0 && columns.size() > geometry.max_windows)
+        return lacks("has " + std::to_string(columns.size()) + " columns", geometry.max_windows,
+                     "max_windows");
     std::size_t masks = 0;
     for (const croupier_column& column : columns) masks += column.mask != nullptr ? rows_of(column) : 0;
-    if (masks <= mask_rows) return true;
-    return shm::fail(Errc::bad_argument, "the step carries " + std::to_string(masks) +
-                                             " grammar masks, the session was opened for " +
-                                             std::to_string(mask_rows) + "; open it with a larger mask_rows");
+    if (masks <= geometry.mask_rows) return true;
+    return lacks("carries " + std::to_string(masks) + " grammar masks", geometry.mask_rows, "mask_rows");
 }
 
 LocalRing::LocalRing(std::unique_ptr<shm::Segment> segment, shm::SchedulePublisher publisher,
@@ -120,7 +125,7 @@ shm::Result<bool> LocalRing::build_columns(std::span<const croupier_column> aske
             ++column.position;
         }
     }
-    return check_masks(asked, segment_->geometry().mask_rows);
+    return check_room(asked, segment_->geometry());
 }
 
 void LocalRing::copy_masks(std::span<const croupier_column> asked) const {

@@ -29,6 +29,7 @@ std::optional<std::string> options_fault(const croupier_open_options& options, c
         return "endpoint is empty, it should be the daemon's control.endpoint, ipc://<path> or "
                "tcp://<host>:<port>, or NULL for the daemon that runs here";
     }
+    if (options.reserved != 0) return "a reserved field is set, it should be 0";
     if (options.transport > CROUPIER_TRANSPORT_LEAN)
         return "transport is " + std::to_string(options.transport) + ", allowed: rows or lean (0 or 1)";
     if (options.transport == CROUPIER_TRANSPORT_LEAN && options.randoms_supplied != 0) {

@@ -332,7 +332,7 @@ shm::Result<bool> RelayedRing::send_submit(std::span<const croupier_column> colu
         CROUPIER_TRY_VALUE(asked, sequences_.ask(column.uid, rows_of(column)));
         entries_.insert(entries_.end(), rows_of(column), asked);
     }
-    CROUPIER_TRY(check_masks(columns, geometry_.mask_rows));
+    CROUPIER_TRY(check_room(columns, geometry_));
     flatbuffers::FlatBufferBuilder builder;
     return send(builder, submit_message(builder, published_, columns, geometry_.vocab));
 }

@@ -51,8 +51,8 @@ constexpr std::uint32_t rows_of(const croupier_column& column) {
 }
 // Of all columns of a step.
 std::size_t count_rows(std::span<const croupier_column> columns);
-// Checks that the session has room for a step's grammar masks.
-shm::Result<bool> check_masks(std::span<const croupier_column> columns, std::uint32_t mask_rows);
+// Checks that the session has room for a step's windows and grammar masks.
+shm::Result<bool> check_room(std::span<const croupier_column> columns, const proto::Geometry& geometry);
 constexpr std::size_t mask_words(std::uint32_t vocab) {
     return (std::size_t{vocab} + 31) / 32;
 }

@@ -105,12 +105,12 @@ struct FetchedEntry {
 };
 
 template <Dtype D>
-__device__ void lay_blocks(const RowReader<D>& reader, const LeanSlice& slice, std::uint32_t column,
+__device__ void lay_blocks(const RowReader<D>& reader, const LeanSlice& slice, const QueueEntry& entry,
                            const std::uint16_t* list, std::uint32_t count) {
     copy_blocks<D, kAnswerThreads>(
-        reader, column, count, [&](std::uint32_t i) { return std::uint32_t{list[i]}; },
+        reader, entry.column, count, [&](std::uint32_t i) { return std::uint32_t{list[i]}; },
         [&](std::uint32_t i, std::uint32_t within, const Unit<D>& unit) {
-            store_in_slice(slice, column, list[i], within, unit);
+            store_in_slice(slice, entry.place, list[i], within, unit);
         });
 }
 
@@ -137,13 +137,13 @@ template <Dtype D>
 __device__ void lay_entry(const RowReader<D>& reader, const LeanSlice& slice, const QueueMemory& queue,
                           const QueueEntry& entry, std::uint32_t place) {
     if (entry.count != QueueEntry::kInBitmap) {
-        return lay_blocks<D>(reader, slice, entry.column, entry.list, entry.count);
+        return lay_blocks<D>(reader, slice, entry, entry.list, entry.count);
     }
     __shared__ std::uint16_t list[kWordsTogether * kBitmapBits];
     const std::uint32_t* bitmap = queue.bitmaps + std::uint64_t{place} * queue.bitmap_words;
     for (std::uint32_t word = 0; word < queue.bitmap_words; word += kWordsTogether) {
         const std::uint32_t count = list_bits(bitmap, word, queue.bitmap_words, list);
-        lay_blocks<D>(reader, slice, entry.column, list, count);
+        lay_blocks<D>(reader, slice, entry, list, count);
         __syncthreads();
     }
 }

@@ -38,7 +38,8 @@ struct alignas(256) QueueEntry {
     std::uint64_t word;
     std::uint32_t column;
     std::uint32_t count;
-    std::uint64_t reserved;
+    std::uint32_t place;  // in the slice
+    std::uint32_t reserved;
     std::uint16_t list[kListed];
 };
 static_assert(sizeof(QueueEntry) == 256);

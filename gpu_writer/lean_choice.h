@@ -125,7 +125,8 @@ constexpr LeanShare opened_for_entries(std::uint32_t wanted) {
 constexpr LeanShares shares_of_blocks(const LeanWant& want, const BlockSpan& span, std::uint32_t room) {
     const std::uint32_t left =
         room - std::min(room, span.always_sent() + request::blocks_for_named(want.named));
-    const std::uint32_t by_maximum = lists_entries(want) ? 0U : std::min(want.by_maximum, left);
+    const std::uint32_t by_maximum =
+        lists_entries(want) ? 0U : std::min<std::uint32_t>(want.by_maximum, left);
     if (sends_racers(want)) {
         // Of fewer blocks, more of them would have more tokens above the bound of the others than are of use.
         constexpr std::uint32_t kMostOpened = 512;

@@ -24,12 +24,13 @@ class LeanHost {
 
   private:
     void answer(const BegunStep& step, const BlockRequest& request);
+    std::span<LeanWant> wants_of(const BegunStep& step);
 
     const shm::Segment& segment_;
     std::uint32_t rank_;
     std::size_t row_bytes_;
     std::vector<std::vector<std::byte>> kept_;  // [slot]
-    std::vector<LeanWant> wants_;
+    std::vector<LeanWant> wants_;               // [slot][max_batch]
     std::vector<std::uint32_t> lists_;
     NamedIds names_;
     SentOrder order_;

@@ -50,10 +50,11 @@ struct LeanEnd {
     std::uint64_t* next = nullptr;  // where the ticket goes too: launches that have found a record
 };
 
-// Where whole columns and blocks that were asked for stand: [blocks][columns][kBlockIds] elements.
+// Where whole columns and blocks that were asked for stand: [blocks][places][kBlockIds] elements.
 struct LeanSlice {
     std::uint64_t elements = 0;
-    std::uint32_t columns = 0;
+    std::uint32_t columns = 0;  // of the step
+    std::uint32_t places = 0;
 };
 
 // What a stream that waits for tokens would hold up when a kernel is first launched: CUDA loads kernels late,
@@ -72,8 +73,12 @@ std::size_t lean_scratch_bytes(proto::Dtype dtype, std::uint32_t blocks, std::ui
 cudaError_t launch_lean(const LeanRows& rows, const LeanTarget& target, std::span<const LeanWant> wants,
                         const LeanEnd& end, void* scratch, cudaStream_t stream);
 // The columns that a lean step has whole: before it on its stream, so that its word covers them.
+struct WholeColumn {
+    std::uint32_t column = 0;
+    std::uint32_t place = 0;
+};
 cudaError_t launch_whole_columns(const LeanRows& rows, const LeanSlice& slice,
-                                 std::span<const std::uint32_t> columns, cudaStream_t stream);
+                                 std::span<const WholeColumn> columns, cudaStream_t stream);
 // Of the columns that want it, their spread at this scale; likewise. Its scratch memory is another, as large
 // as this, and zero before the first launch.
 struct SpreadColumn {

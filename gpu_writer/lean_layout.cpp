@@ -261,7 +261,7 @@ void lay_column(const LeanShape& shape, std::uint32_t column, const LeanWant& wa
 }  // namespace
 
 LeanShape lean_shape(const proto::Geometry& geometry, std::uint32_t rank, std::uint32_t columns) {
-    return {slice_shape(geometry, rank, columns, {}),
+    return {slice_shape(geometry, rank, geometry.row_places(columns), {}),
             geometry.shards[rank].first_block(),
             geometry.lean_blocks,
             proto::lean_layout_of(geometry, rank),
@@ -272,7 +272,7 @@ LeanShape lean_shape(const proto::Geometry& geometry, std::uint32_t rank, std::u
 void lay_lean_column(const LeanShape& shape, std::uint32_t column, const LeanWant& want, const void* row,
                      const LeanMemory& memory) {
     lay_column(shape, column, want, MeasuredRow(shape, row, want.mask_row), memory.part);
-    if (want.flags.has(Want::whole)) lay_rows(shape.slice, column, {&row, 1}, {memory.slice, nullptr, 0});
+    if (want.flags.has(Want::whole)) lay_rows(shape.slice, want.place, {&row, 1}, {memory.slice, nullptr, 0});
 }
 
 void lay_lean(const LeanShape& shape, std::span<const LeanWant> wants, std::span<const void* const> rows,
@@ -281,14 +281,14 @@ void lay_lean(const LeanShape& shape, std::span<const LeanWant> wants, std::span
         lay_lean_column(shape, column, wants[column], rows[column], memory);
 }
 
-void lay_blocks(const LeanShape& shape, std::uint32_t column, const void* row,
+void lay_blocks(const LeanShape& shape, std::uint32_t place, const void* row,
                 std::span<const std::uint64_t> bitmap, void* slice) {
     const SliceShape& of = shape.slice;
     const MeasuredRow measured(shape, row, 0);
     const std::size_t bytes = std::size_t{proto::kBlockIds} * proto::element_bytes(of.dtype);
     for (std::size_t block = 0; block < of.blocks; ++block) {
         if ((bitmap[block / 64] >> (block % 64) & 1U) == 0) continue;
-        std::memcpy(static_cast<std::byte*>(slice) + (block * of.columns + column) * bytes,
+        std::memcpy(static_cast<std::byte*>(slice) + (block * of.columns + place) * bytes,
                     measured.elements.data() + block * bytes, bytes);
     }
 }

@@ -171,7 +171,8 @@ LeanRows LeanPath::rows_of(const EnqueuedRows& given, std::uint64_t step, const 
 }
 
 LeanSlice LeanPath::slice_of(const BegunStep& step) const {
-    return {address_(segment_.logits(segment_.slot_of(step.step), rank_)), step.columns};
+    return {address_(segment_.logits(segment_.slot_of(step.step), rank_)), step.columns,
+            segment_.geometry().row_places(step.columns)};
 }
 
 LeanEnd LeanPath::end_of(const BegunStep& step, LeanEnd end) const {
@@ -310,7 +311,7 @@ shm::Result<bool> LeanPath::send_beside(const LeanRows& rows, const LeanTarget& 
     for (std::uint32_t column = 0; column < step.columns; ++column) {
         const LeanWant& want = wants[column];
         if (want.flags.has(Want::whole)) {
-            whole_.push_back(column);
+            whole_.push_back({column, want.place});
         } else if (sums_spread(want)) {
             spreads_.push_back({column, want.mask_row, want.scale});
         }
@@ -330,8 +331,9 @@ bool LeanPath::answer(const WatchedStep& step, const BlockRequest& request) {
     const std::uint64_t number = step.begun.step;
     const shm::BlockRequests board(segment_, number, shm::writer_epochs(segment_));
     own_bits(request.bits, shape_.first_block, shape_.slice.blocks, bits_);
-    return queue_of(number).post(
-        step.opening, {request.column, bits_, address_(&board.answer(request.column, rank_)), request.word});
+    return queue_of(number).post(step.opening,
+                                 {request.column, wants_of(step.begun)[request.column].place, bits_,
+                                  address_(&board.answer(request.column, rank_)), request.word});
 }
 
 }  // namespace croupier::gpu_writer

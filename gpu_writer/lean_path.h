@@ -141,7 +141,7 @@ class LeanPath {
     std::vector<std::uint64_t> openings_;                // [slot]
     // Of the step that is prepared or sent.
     SentOrder order_;
-    std::vector<std::uint32_t> whole_;
+    std::vector<WholeColumn> whole_;
     std::vector<SpreadColumn> spreads_;
     std::vector<std::uint64_t> bits_;  // the watcher's thread's
 };

@@ -105,9 +105,9 @@ __device__ void hide_masked(Unit<D>& unit, std::uint32_t allowed) {
 
 // Where a step of rows has it.
 template <proto::Dtype D>
-__device__ void store_in_slice(const LeanSlice& slice, std::uint32_t column, std::uint32_t block,
+__device__ void store_in_slice(const LeanSlice& slice, std::uint32_t place, std::uint32_t block,
                                std::uint32_t within, const Unit<D>& unit) {
-    const std::uint64_t first = (std::uint64_t{block} * slice.columns + column) * kBlockUnits<D>;
+    const std::uint64_t first = (std::uint64_t{block} * slice.places + place) * kBlockUnits<D>;
     unit.store(reinterpret_cast<void*>(slice.elements), first + within);
 }
 

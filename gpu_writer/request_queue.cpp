@@ -178,6 +178,8 @@ bool RequestQueue::post(std::uint64_t opening, const QueuedRequest& request) {
     // Where a later pass goes on, the block request belongs there.
     if (QueueWord::pass(word.load(std::memory_order_relaxed)) > pass) return pass_of(opening) == pass;
     if (!has_kernel(pass) || !has_entries(pass) || !has_place(pass, posted_)) return false;
+    if (!is_free(pass, request.place)) return false;
+    last_of_[request.place] = {pass, posted_};
     write_entry(posted_ % kPlaces, request);
     raise_word(QueueWord::of(pass, ++posted_));
     return true;
@@ -212,11 +214,22 @@ bool RequestQueue::has_place(std::uint64_t pass, std::uint32_t entry) const {
     return taken.load(std::memory_order_acquire) == QueueWord::of(pass, entry - kPlaces + 1);
 }
 
+// Entries are laid in any order, and what is asked for of a window's row stands where that of the row before
+// it did: only once nothing is laid there any more.
+bool RequestQueue::is_free(std::uint64_t pass, std::uint32_t slice_place) {
+    if (slice_place >= last_of_.size()) last_of_.resize(std::size_t{slice_place} + 1);
+    const Posted& last = last_of_[slice_place];
+    if (last.pass != pass) return true;
+    const std::uint64_t word = std::atomic_ref(taken_[last.entry % kPlaces]).load(std::memory_order_acquire);
+    return QueueWord::pass(word) == pass && QueueWord::posted(word) > last.entry;
+}
+
 void RequestQueue::write_entry(std::uint32_t place, const QueuedRequest& request) {
     QueueEntry& entry = entries_[place];
     entry.answered = request.answered;
     entry.word = request.word;
     entry.column = request.column;
+    entry.place = request.place;
     std::size_t count = 0;
     for (const std::uint64_t bits : request.blocks) count += static_cast<std::size_t>(std::popcount(bits));
     if (count > QueueEntry::kListed) {

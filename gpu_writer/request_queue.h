@@ -7,6 +7,7 @@
 #include <mutex>
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "gpu_writer/answer_kernel.h"
 #include "gpu_writer/cuda_memory.h"
@@ -17,6 +18,7 @@ namespace croupier::gpu_writer {
 // A column's blocks, by the bits of a bitmap of the rank's blocks.
 struct QueuedRequest {
     std::uint32_t column = 0;
+    std::uint32_t place = 0;  // in the slice
     std::span<const std::uint64_t> blocks;
     std::uint64_t answered = 0;  // the device's address of what gets the word when they are laid
     std::uint64_t word = 0;
@@ -92,6 +94,7 @@ class RequestQueue {
     bool has_kernel(std::uint64_t pass);
     bool has_entries(std::uint64_t pass);
     bool has_place(std::uint64_t pass, std::uint32_t entry) const;
+    bool is_free(std::uint64_t pass, std::uint32_t slice_place);
     void write_entry(std::uint32_t place, const QueuedRequest& request);
 
     StreamWait wait_;
@@ -119,6 +122,11 @@ class RequestQueue {
     std::uint64_t posted_in_ = 0;    // the pass of the last block request
     std::uint32_t posted_ = 0;       // in it
     std::uint64_t has_entries_ = 0;  // the pass that has them for itself
+    struct Posted {
+        std::uint64_t pass = 0;
+        std::uint32_t entry = 0;
+    };
+    std::vector<Posted> last_of_;  // by place in the slice
 };
 
 }  // namespace croupier::gpu_writer

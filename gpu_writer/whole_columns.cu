@@ -17,19 +17,19 @@ constexpr std::uint32_t kMostTogether = 64;
 constexpr std::uint32_t kFoundTogether = 8;
 
 struct WholeColumns {
-    std::uint32_t each[kMostTogether];
+    WholeColumn each[kMostTogether];
 };
 
 // One of the CUDA blocks that share a column.
 template <Dtype D>
 __device__ void lay_part(const RowReader<D>& reader, const LeanSlice& slice, std::uint32_t rank_blocks,
-                         std::uint32_t column) {
+                         const WholeColumn& whole) {
     if (blockIdx.x >= rank_blocks) return;
     const std::uint32_t own = (rank_blocks - blockIdx.x + gridDim.x - 1) / gridDim.x;
     const auto block_of = [&](std::uint32_t i) { return blockIdx.x + i * gridDim.x; };
-    copy_blocks<D, kWholeThreads>(reader, column, own, block_of,
+    copy_blocks<D, kWholeThreads>(reader, whole.column, own, block_of,
                                   [&](std::uint32_t i, std::uint32_t within, const Unit<D>& unit) {
-                                      store_in_slice(slice, column, block_of(i), within, unit);
+                                      store_in_slice(slice, whole.place, block_of(i), within, unit);
                                   });
 }
 
@@ -47,15 +47,16 @@ __global__ void __launch_bounds__(kWholeThreads) lay_found(LeanRows rows, FoundS
     const LeanSlice slice = step.record->slice;
     for (std::uint32_t i = blockIdx.y; i < step.counts[kFoundWhole]; i += gridDim.y) {
         LeanRows own = rows;
-        if (!find_row<D>(own, step.whole[i]) && step.record->windows != 0) continue;
+        const std::uint32_t column = step.whole[i];
+        if (!find_row<D>(own, column) && step.record->windows != 0) continue;
         const SliceRows in_order = rows_in_order(own);
-        lay_part(RowReader<D>(in_order), slice, rows.blocks, step.whole[i]);
+        lay_part(RowReader<D>(in_order), slice, rows.blocks, {column, step.wants[column].place});
     }
 }
 
 template <Dtype D>
 struct LayingWhole {
-    static void launch(const LeanRows& rows, const LeanSlice& slice, std::span<const std::uint32_t> columns,
+    static void launch(const LeanRows& rows, const LeanSlice& slice, std::span<const WholeColumn> columns,
                        cudaStream_t stream) {
         WholeColumns together;
         std::copy(columns.begin(), columns.end(), together.each);
@@ -95,7 +96,7 @@ cudaError_t load_whole_columns_kernels(Dtype dtype) {
 }
 
 cudaError_t launch_whole_columns(const LeanRows& rows, const LeanSlice& slice,
-                                 std::span<const std::uint32_t> columns, cudaStream_t stream) {
+                                 std::span<const WholeColumn> columns, cudaStream_t stream) {
     // Another's error would be reported as this launch's.
     if (columns.empty()) return cudaSuccess;
     while (!columns.empty()) {

@@ -71,6 +71,7 @@ constexpr Field kFields[] = {
     {"vocab", &Geometry::vocab},
     {"tp", &Geometry::tp},
     {"max_batch", &Geometry::max_batch},
+    {"max_windows", &Geometry::max_windows},
     {"steps_in_flight", &Geometry::slots},
     {"tile", &Geometry::tile},
     {"max_sequences", &Geometry::max_sequences},
@@ -128,6 +129,7 @@ std::optional<std::string> geometry_fault(const Geometry& g) {
     if (auto fault = outside("vocab", g.vocab, 1, kMaxVocab)) return fault;
     if (auto fault = outside("tp", g.tp, 1, std::min(kMaxTp, g.vocab))) return fault;
     if (auto fault = outside("max_batch", g.max_batch, 1, kMaxBatch)) return fault;
+    if (auto fault = outside("max_windows", g.max_windows, 0, g.max_batch)) return fault;
     if (auto fault = outside("slots", g.slots, 1, kMaxSlots)) return fault;
     if (auto fault = outside("dtype", static_cast<std::uint32_t>(g.dtype), 0, 2)) return fault;
     if (g.tile != 1 && g.tile != kBlockIds)

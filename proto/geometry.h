@@ -61,13 +61,19 @@ struct Geometry {
     std::uint32_t max_logprobs = 0;        // the best of a column, beside the drawn token's own
     std::uint32_t max_support = 0;         // tokens left to draw from, of a column
     std::uint32_t lean_blocks = 0;         // of the transport `lean`: room for so many blocks of a column
-    std::array<std::uint32_t, 15> reserved{};  // 0
+    std::uint32_t max_windows = 0;         // of a step; 0: as many as its rows
+    std::array<std::uint32_t, 14> reserved{};  // 0
     std::array<RankShard, kMaxTp> shards{};
 
     std::uint32_t blocks() const { return blocks_of(vocab); }
     // The session's transport: all of its writers send every step lean, or all send whole rows.
     bool is_lean() const { return lean_blocks != 0; }
     const char* transport() const { return is_lean() ? "lean" : "rows"; }
+    // In a slice, in a step of so many rows: places for whole rows, or for the blocks that are asked for of
+    // one. In the transport lean a window has one, for whichever of its rows is due.
+    std::uint32_t row_places(std::uint32_t rows) const {
+        return is_lean() && max_windows != 0 ? std::min(rows, max_windows) : rows;
+    }
     // Of a rank's ids, those that are in the vocabulary: its first ones.
     std::uint32_t real_ids(std::uint32_t rank) const {
         const RankShard& shard = shards[rank];

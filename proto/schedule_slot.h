@@ -44,6 +44,19 @@ struct RowInput {
     }
 };
 
+// Numbers a step's windows, whose columns are told one after another.
+class WindowNumbers {
+  public:
+    // Of the next column, of this number in its window. A step begins with a head, whatever it says.
+    constexpr std::uint32_t next(std::uint32_t row) {
+        if (row == 0 || windows_ == 0) ++windows_;
+        return windows_ - 1;
+    }
+
+  private:
+    std::uint32_t windows_ = 0;
+};
+
 constexpr std::uint32_t kRandomsSupplied = 1U << 0U;
 constexpr std::uint32_t kFollows = 1U << 1U;  // some column stands after another in flight
 constexpr std::uint32_t kWindows = 1U << 2U;  // some window has several rows

@@ -99,7 +99,7 @@ void lay_logits_ring(const Geometry& g, SegmentLayout& layout, Cursor& segment) 
     layout.ready = segment.take(layout.ready_stride * g.slots, kPage);
     Cursor slot(0);
     for (std::uint32_t rank = 0; rank < g.tp; ++rank) {
-        const std::uint64_t tiles = std::uint64_t{g.tiles(rank)} * g.max_batch;
+        const std::uint64_t tiles = std::uint64_t{g.tiles(rank)} * g.row_places(g.max_batch);
         // Pages of one rank only: each worker registers its own part with its own device.
         layout.rank_offset[rank] = slot.take(tiles * g.tile * element_bytes(g.dtype), kPage);
         const std::uint64_t maxima = std::uint64_t{g.maxima_stride(rank)} * g.max_batch;
@@ -257,7 +257,7 @@ std::optional<std::string> logits_slot_fault(const Geometry& g, const SegmentLay
         if (rank > 0 && l.rank_offset[rank] < l.rank_offset[rank - 1])
             return "the slice of rank " + std::to_string(rank) + " stands before that of the rank before it";
         parts.push_back({"the slices", l.rank_offset[rank], tile_bytes,
-                         std::uint64_t{g.tiles(rank)} * g.max_batch, kPage});
+                         std::uint64_t{g.tiles(rank)} * g.row_places(g.max_batch), kPage});
         const std::uint64_t maxima = std::uint64_t{g.maxima_stride(rank)} * g.max_batch;
         parts.push_back(
             {"the maxima", l.maxima_offset[rank], sizeof(float), g.has_summaries != 0 ? maxima : 0});

@@ -41,7 +41,9 @@ struct LeanWant {
     Wants flags;
     // Blocks with the largest maxima, or entries: sent, or opened. Of these, none that is further than
     // `reach` below the largest.
-    std::uint32_t by_maximum = 0;
+    std::uint16_t by_maximum = 0;
+    // Where the column stands in the slice.
+    std::uint16_t place = 0;
     float reach = std::numeric_limits<float>::infinity();
     // Blocks with the best bounds of the race, likewise.
     std::uint16_t by_race = 0;

@@ -10,20 +10,20 @@ namespace croupier::request {
 namespace {
 
 // Blocks for a greedy request: the best token is in the first one.
-constexpr std::uint32_t kGreedy = 4;
+constexpr std::uint16_t kGreedy = 4;
 // A step waits for each column that asks for blocks: at temperatures up to 1, up to fourteen real rows in a
 // hundred did with 32 of these, and one at most with 64.
 constexpr std::uint16_t kOfRace = 72;
 // A nucleus is asked of a race's winner, so that what stands before it must be read. Most of that is among
 // the race's best too: with more of these and fewer of those, more columns asked.
-constexpr std::uint32_t kOfNucleus = 32;
+constexpr std::uint16_t kOfNucleus = 32;
 // Many tokens are within a deviation of the largest, or about as likely as the entropy has it; few of them
 // win.
-constexpr std::uint32_t kBySpread = 72;
-constexpr std::uint32_t kOfListedNucleus = 96;
-constexpr std::uint32_t kBlocksOfRank = 48;
+constexpr std::uint16_t kBySpread = 72;
+constexpr std::uint16_t kOfListedNucleus = 96;
+constexpr std::uint16_t kBlocksOfRank = 48;
 // Mirostat keeps some of the best by what the row weighs (version 2), or estimates from 100 how many.
-constexpr std::uint32_t kOfMirostat = 110;
+constexpr std::uint16_t kOfMirostat = 110;
 constexpr std::uint32_t kOfMirostatEstimates = 100;
 // Blocks that are opened for the race's best tokens, in three rounds of a CUDA block. Of flat rows they tell
 // some three.
@@ -234,20 +234,20 @@ bool weighs_row(const Plan& plan, const SamplingParams& params) {
     return by_mirostat || plan.lists_nucleus() || plan.asked == Step::top_p || plan.asked == Step::xtc;
 }
 
-void limit_race(LeanWant& want, std::uint32_t most) {
-    want.by_race = static_cast<std::uint16_t>(std::min<std::uint32_t>(want.by_race, most));
+void limit(std::uint16_t& wanted, std::uint32_t most) {
+    wanted = static_cast<std::uint16_t>(std::min<std::uint32_t>(wanted, most));
 }
 
 void leave_room_for_list(LeanWant& want, std::uint32_t room) {
-    limit_race(want, room / 2);
+    limit(want.by_race, room / 2);
 }
 
 // The winner of a race among all tokens stands anywhere: of a small room the race has its part too. Lists of
 // log-probs are sure to need the largest.
 void share_room(LeanWant& want, std::uint32_t room) {
     const std::uint32_t part = want.flags.has(Want::sum_at_one) ? room / 8 : room / 4;
-    want.by_maximum = std::min(want.by_maximum, room - std::min<std::uint32_t>(want.by_race, part));
-    limit_race(want, room - want.by_maximum);
+    limit(want.by_maximum, room - std::min<std::uint32_t>(want.by_race, part));
+    limit(want.by_race, room - want.by_maximum);
 }
 
 void want_racers(LeanWant& want) {
@@ -294,7 +294,8 @@ void want_blocks(LeanWant& want, const Plan& plan, const SamplingParams& params,
 // something above it.
 void want_ranked(LeanWant& want, const SamplingParams& params) {
     const std::uint32_t ranked = ranked_logprobs(params);
-    if (wants_logprob(params)) want.by_maximum = std::max(want.by_maximum, ranked + ranked / 4 + kGreedy);
+    const auto listed = static_cast<std::uint16_t>(ranked + ranked / 4 + kGreedy);
+    if (wants_logprob(params)) want.by_maximum = std::max(want.by_maximum, listed);
     if (want.temperature > 0.0F && ranked > 0) want.by_maximum = std::max(want.by_maximum, kBlocksOfRank);
 }
 
@@ -320,7 +321,8 @@ LeanWant want_of(const Plan& plan, const SamplingParams& params, const BlockRoom
     const bool lists = lists_entries(plan, params);
     if (lists) {
         want.flags.add(Want::best_entries);
-        want.by_maximum = std::min(entries_wanted(plan, params), entries_in(left));
+        want.by_maximum =
+            static_cast<std::uint16_t>(std::min(entries_wanted(plan, params), entries_in(left)));
     } else {
         want_ranked(want, params);
     }
@@ -363,7 +365,8 @@ bool suffices(const Plan& plan, const SamplingParams& params, const LeanWant& wa
     // The best k tokens are in the k blocks with the largest maxima. Up to a 16th fewer blocks may be sent,
     // and two fewer where those that ranks share need room.
     constexpr std::uint32_t kShared = 2;
-    return want.by_maximum - want.by_maximum / 16 >= best + kShared;
+    const std::uint32_t sent = want.by_maximum;
+    return sent - sent / 16 >= best + kShared;
 }
 
 }  // namespace croupier::request

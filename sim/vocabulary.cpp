@@ -26,6 +26,7 @@ proto::Geometry make_geometry(const SimOptions& options, const RequestPlan& plan
     geometry.vocab = options.vocab;
     geometry.tp = options.tp;
     geometry.max_batch = options.rows_at_most();
+    geometry.max_windows = options.batch;
     geometry.slots = options.steps_in_flight();
     // As in the vLLM plugin: the tokens of a step may still be read when the next one is submitted.
     constexpr std::uint32_t kLeastOnGpu = 3;

@@ -103,7 +103,8 @@ LeanSteps::LeanSteps(const Case& of, const ColdRows& rows)
         if (of.sums) want.flags = gpu_writer::Want::sum_at_one | gpu_writer::Want::sum_at_scale;
         if (of.drawn) want.flags.add(gpu_writer::Want::draw);
         if (of.racers) want.flags.add(gpu_writer::Want::racers);
-        want.by_maximum = of.by_maximum;
+        want.by_maximum = static_cast<std::uint16_t>(of.by_maximum);
+        want.place = static_cast<std::uint16_t>(column);
         want.by_race = static_cast<std::uint16_t>(of.by_race);
         if (column >= of.spreads) continue;
         want.flags.add(gpu_writer::Want::spread);
@@ -126,7 +127,7 @@ gpu_writer::LeanRows LeanSteps::next_rows() {
 }
 
 gpu_writer::LeanSlice LeanSteps::slice() const {
-    return {slice_.address(), case_.columns};
+    return {slice_.address(), case_.columns, case_.columns};
 }
 
 void LeanSteps::launch() {
@@ -199,7 +200,7 @@ std::uint64_t LeanSteps::empty_to_tokens() {
 void LeanSteps::ask(std::uint32_t columns, std::span<const std::uint64_t> blocks) {
     ++asked_;
     for (std::uint32_t column = 0; column < columns; ++column) {
-        queue_->post(step_, {column, blocks, words_.address(kFirstAnswered + column), asked_});
+        queue_->post(step_, {column, column, blocks, words_.address(kFirstAnswered + column), asked_});
     }
 }
 

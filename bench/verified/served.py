@@ -66,6 +66,7 @@ def serve(place: Place, batching: Batching, windows: FixedShape) -> Served:
             transport=place.transport,
             steps_in_flight=STEPS_IN_FLIGHT,
             max_batch=max(batching.running, windows.groups * windows.width),
+            max_windows=max(batching.running, windows.groups),
             max_sequences=batching.running + 1,
         ) as session,
         croupier.Writer(session.segment_path, device=place.device) as writer,

@@ -39,6 +39,7 @@ client::OpenOptions session_options(const std::string& endpoint, const WindowsOp
     open.endpoint = endpoint.c_str();
     open.vocab = options.vocab;
     open.max_batch = options.windows * (1 + options.drafts);
+    open.max_windows = options.windows;
     open.steps_in_flight = 2;
     open.max_sequences = options.windows;
     open.max_length = options.history + 2 * kOutputs;

@@ -42,6 +42,7 @@ shm::Result<SessionRequest> read_open(const wire::Open& open) {
     geometry.vocab = open.vocab();
     geometry.tp = open.tp();
     geometry.max_batch = open.max_batch();
+    geometry.max_windows = open.max_windows();
     geometry.slots = open.slots();
     geometry.dtype = static_cast<proto::Dtype>(open.dtype());
     geometry.tile = open.tile();

@@ -86,11 +86,10 @@ bool SessionView::served() const {
 
 ColumnRow SessionView::row(const CheckedStep& step, std::uint32_t column, std::size_t thread) {
     const auto& geometry = segment_.geometry();
-    ColumnRow row{{geometry.dtype, geometry.vocab, geometry.tile, step.columns, column, slices_[step.slot]}};
     if (geometry.is_lean()) {
-        row.view.slices = lean_.lay(segment_, step, column, thread, row.view.slices);
-        return row;
+        return {lean_view(step, column, lean_.lay(segment_, step, column, thread, slices_[step.slot]))};
     }
+    ColumnRow row{{geometry.dtype, geometry.vocab, geometry.tile, step.columns, column, slices_[step.slot]}};
     if (!early_.wanted()) return row;
     std::vector<sampler::Slice>& slices = own_slices_[thread];
     slices.assign(slices_[step.slot].begin(), slices_[step.slot].end());
@@ -105,7 +104,17 @@ std::optional<sampler::RowView> SessionView::rehearsal_row(const CheckedStep& st
     if (!geometry.is_lean()) return std::nullopt;
     const auto copied = lean_.copy(segment_, step, column, drawn_by, slices_[step.slot]);
     if (copied.empty()) return std::nullopt;
-    return sampler::RowView{geometry.dtype, geometry.vocab, geometry.tile, step.columns, column, copied};
+    return lean_view(step, column, copied);
+}
+
+sampler::RowView SessionView::lean_view(const CheckedStep& step, std::uint32_t column,
+                                        std::span<const sampler::Slice> slices) const {
+    const auto& geometry = segment_.geometry();
+    const std::uint32_t places = geometry.row_places(step.columns);
+    // A client may have changed the record since it was checked.
+    const std::uint32_t place =
+        geometry.max_windows == 0 ? column : std::min(shares_.window_of(step, column), places - 1);
+    return {geometry.dtype, geometry.vocab, geometry.tile, places, place, slices};
 }
 
 bool SessionView::exhausted(std::uint64_t step) const {

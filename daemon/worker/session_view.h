@@ -95,6 +95,9 @@ class SessionView {
         std::vector<std::vector<std::uint32_t>> places;  // [rank][block - its first one]
     };
     static shm::Result<Orders> copy_orders(const shm::Segment& segment);
+    // With the place in the slice where rows of the column's window stand whole.
+    sampler::RowView lean_view(const CheckedStep& step, std::uint32_t column,
+                               std::span<const sampler::Slice> slices) const;
 
     SessionView(shm::Segment segment, Orders orders, std::uint32_t threads, proto::StateTotals& totals);
 

@@ -61,12 +61,13 @@ void StepShares::divide(const shm::Segment& segment, const CheckedStep& step, st
     slot.step = step.step;
     slot.window_of.clear();
     slot.owners.clear();
+    proto::WindowNumbers windows;
     for (const proto::ScheduleColumn asked : segment.schedule_columns(step.slot).part(0, step.columns)) {
-        if (asked.row == 0 || slot.owners.empty()) {
+        slot.window_of.push_back(windows.next(asked.row));
+        if (slot.window_of.back() == slot.owners.size()) {
             const std::uint32_t owner = owner_of(segment, asked.sequence_slot);
             slot.owners.push_back(owner <= lanes ? owner : 0);
         }
-        slot.window_of.push_back(static_cast<std::uint32_t>(slot.owners.size()) - 1);
     }
     slot.lane_of.resize(slot.owners.size());
     divide_windows(slot.owners, lanes, slot.lane_of);

@@ -35,12 +35,15 @@ class StepShares {
     std::size_t thread_of(const CheckedStep& step, std::size_t place) const;  // in all_own()
     std::uint32_t lane_of(const CheckedStep& step, std::uint32_t column) const {
         const Slot& slot = slots_[step.slot];
-        return slot.lane_of[slot.window_of[column]];
+        return slot.lane_of[window_of(step, column)];
+    }
+    std::uint32_t window_of(const CheckedStep& step, std::uint32_t column) const {
+        return slots_[step.slot].window_of[column];
     }
     // Some lane has derived what another would have to derive anew.
     bool owned(const CheckedStep& step, std::uint32_t column) const {
         const Slot& slot = slots_[step.slot];
-        return slot.owners[slot.window_of[column]] != 0;
+        return slot.owners[window_of(step, column)] != 0;
     }
 
   private:

@@ -231,6 +231,8 @@ bool StepWorker::decide_suspect(SessionView& session) {
         CheckedStep step;
         if (check_record(segment, number, step) != proto::DecisionError::none) continue;
         if (!logits_complete(segment, step)) continue;
+        // This sampler may not have looked at it yet.
+        session.shares().divide(segment, step, first_lane(), lanes());
         const shm::StepClaims claims(segment, number);
         for (std::uint32_t column = 0; column < step.columns; ++column) {
             if (!is_due(segment, step, column) || !claims.try_claim_suspect(column, incarnation_)) continue;

@@ -71,6 +71,10 @@ typedef struct croupier_open_options {
     /* CROUPIER_TRANSPORT_...: LEAN where the writers are on GPUs, whose rows are then lent unless the writer
      * copies them (croupier/writer.h). A resumed session keeps the transport that it was opened with. */
     uint32_t transport;
+    /* Columns of a step, of whatever rows. 0: max_batch. Where windows have several rows each, LEAN then
+     * needs shared memory for a whole row of each window, in place of each row. */
+    uint32_t max_windows;
+    uint32_t reserved; /* 0 */
 } croupier_open_options;
 
 static inline void croupier_open_options_init(croupier_open_options* options) {

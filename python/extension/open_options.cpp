@@ -20,6 +20,7 @@ namespace {
     FIELD(vocab)                     \
     FIELD(tp)                        \
     FIELD(max_batch)                 \
+    FIELD(max_windows)               \
     FIELD(steps_in_flight)           \
     FIELD(tile)                      \
     FIELD(max_sequences)             \
@@ -47,7 +48,7 @@ namespace {
 constexpr std::size_t bytes_of_fields() {
     using Options = croupier_open_options;
     std::size_t bytes = sizeof(Options::size) + sizeof(Options::version) + sizeof(Options::dtype) +
-                        sizeof(Options::transport) + sizeof(Options::timeout_ms);
+                        sizeof(Options::transport) + sizeof(Options::timeout_ms) + sizeof(Options::reserved);
     bytes += sizeof(Options::order) + sizeof(Options::shard_ids);
     bytes += sizeof(Options::relay);  // NOLINT(bugprone-sizeof-expression): the pointer's own size
 #define CROUPIER_ADD(field) bytes += sizeof(Options::field);

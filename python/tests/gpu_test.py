@@ -99,7 +99,7 @@ def test_windows_bring_the_tokens_of_plain_steps(
     # Each request has a head and three more rows.
     drafts, columns = 3, 4 * len(asked)
     with (
-        daemon.open(name, transport=transport, max_batch=columns) as session,
+        daemon.open(name, transport=transport, max_batch=columns, max_windows=len(asked)) as session,
         croupier.Writer(session.segment_path, device=0, path=path, rows=rows) as writer,
         torch.cuda.stream(torch.cuda.Stream(device)),
     ):

@@ -406,3 +406,13 @@ def test_requests_that_do_not_fit_are_refused(daemon: Daemon, name: str) -> None
                 said,
             )
         assert session.in_flight == 0
+
+
+def test_a_step_has_no_more_columns_than_the_session_has_windows(daemon: Daemon, name: str) -> None:
+    with daemon.open(name, max_batch=8, max_windows=2, transport="lean") as session:
+        for uid in (1, 2, 3):
+            session.add(uid, [1, 2, 3])
+        wrong = "the step has 3 columns, the session was opened for 2; open it with a larger max_windows"
+        fails("bad_argument", lambda: session.submit([1, 2, 3]), wrong)
+        assert session.submit([1, 2]) == 0
+    fails("bad_argument", lambda: daemon.open(name, max_batch=8, max_windows=9), "max_windows is 9")

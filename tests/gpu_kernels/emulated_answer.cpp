@@ -27,8 +27,9 @@ struct AnswerEntry {
 
 }  // namespace
 
-void answer_blocks(const gpu_writer::LeanRows& rows, const gpu_writer::LeanSlice& slice, std::uint32_t column,
-                   const std::vector<std::uint64_t>& bitmap, const gpu_writer::ToldRows& told) {
+void answer_blocks(const gpu_writer::LeanRows& rows, const gpu_writer::LeanSlice& slice,
+                   const gpu_writer::WholeColumn& of, const std::vector<std::uint64_t>& bitmap,
+                   const gpu_writer::ToldRows& told) {
     constexpr std::uint64_t kPass = 3;
     constexpr std::uint64_t kWord = 78;
     std::uint64_t answered = 0;
@@ -37,7 +38,8 @@ void answer_blocks(const gpu_writer::LeanRows& rows, const gpu_writer::LeanSlice
     gpu_writer::QueueEntry entry{};
     entry.answered = reinterpret_cast<std::uint64_t>(&answered);
     entry.word = kWord;
-    entry.column = column;
+    entry.column = of.column;
+    entry.place = of.place;
     entry.count = gpu_writer::QueueEntry::kInBitmap;
     std::vector<std::uint64_t> bits((rows.blocks + 63) / 64);
     std::copy_n(bitmap.begin(), bits.size(), bits.begin());

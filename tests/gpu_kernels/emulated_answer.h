@@ -14,7 +14,8 @@ namespace croupier::testing {
 void serve_link(const gpu_writer::QueueMemory& queue, std::uint64_t turn,
                 const gpu_writer::DeliveredTokens& tokens);
 // A request for these blocks of a column.
-void answer_blocks(const gpu_writer::LeanRows& rows, const gpu_writer::LeanSlice& slice, std::uint32_t column,
-                   const std::vector<std::uint64_t>& bitmap, const gpu_writer::ToldRows& told);
+void answer_blocks(const gpu_writer::LeanRows& rows, const gpu_writer::LeanSlice& slice,
+                   const gpu_writer::WholeColumn& of, const std::vector<std::uint64_t>& bitmap,
+                   const gpu_writer::ToldRows& told);
 
 }  // namespace croupier::testing

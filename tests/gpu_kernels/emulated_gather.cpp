@@ -162,7 +162,7 @@ class Step {
         nowhere.logits = nullptr;
         nowhere.row_of = nullptr;
         for (const Asked& each : asked) {
-            answer_blocks(nowhere, record.slice, each.column, each.bitmap,
+            answer_blocks(nowhere, record.slice, {each.column, of_.wants[each.column].place}, each.bitmap,
                           {&ring_.rows_of(record.slot), record.opening});
         }
         return laid.slice;

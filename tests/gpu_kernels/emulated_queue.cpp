@@ -15,11 +15,11 @@ shm::Result<bool> StreamWait::until(cudaStream_t, std::uint64_t, std::uint64_t) 
 
 namespace {
 
-const std::uint64_t* last_word = nullptr;
+QueueMemory last_memory;
 
 cudaError_t record_launch(const LeanRows&, const LeanSlice&, const QueueMemory& queue, std::uint64_t pass,
                           const DeliveredTokens&, const ToldRows&, cudaStream_t stream) {
-    last_word = queue.word;
+    last_memory = queue;
     testing::QueueLaunches& launches = testing::queue_launches();
     if (launches.to_fail > 0) {
         --launches.to_fail;
@@ -53,7 +53,13 @@ std::unique_ptr<gpu_writer::RequestQueue> make_emulated_queue() {
 }
 
 std::uint64_t queue_word() {
-    return std::atomic_ref(*const_cast<std::uint64_t*>(gpu_writer::last_word)).load();
+    return std::atomic_ref(*const_cast<std::uint64_t*>(gpu_writer::last_memory.word)).load();
+}
+
+void take_entry(std::uint32_t entry) {
+    const gpu_writer::QueueMemory& memory = gpu_writer::last_memory;
+    std::atomic_ref(memory.taken[entry % memory.places])
+        .store(gpu_writer::QueueWord::of(queue_launches().done.back().pass, entry + 1));
 }
 
 }  // namespace croupier::testing

@@ -25,5 +25,7 @@ QueueLaunches& queue_launches();
 std::unique_ptr<gpu_writer::RequestQueue> make_emulated_queue();
 // As the kernel finds it.
 std::uint64_t queue_word();
+// As the kernel of the last launch does once the entry is laid.
+void take_entry(std::uint32_t entry);
 
 }  // namespace croupier::testing

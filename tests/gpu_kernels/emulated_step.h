@@ -28,7 +28,7 @@ inline std::vector<uint4> aligned_rows(const LeanCase& of) {
 }
 
 inline gpu_writer::LeanSlice slice_at(Bytes& memory, const LeanCase& of) {
-    return {address(memory.data()), of.columns()};
+    return {address(memory.data()), of.columns(), of.places()};
 }
 
 struct StepWords {

@@ -21,9 +21,12 @@ RequestQueue::Opening opening(bool rows_stay) {
     return opened;
 }
 
-bool post_once(RequestQueue& queue, std::uint64_t word, std::uint64_t number = kOpening) {
+bool post_at(RequestQueue& queue, std::uint32_t place, std::uint64_t word, std::uint64_t number) {
     const std::vector<std::uint64_t> blocks = {1, 0};
-    return queue.post(number, {2, blocks, 0, word});
+    return queue.post(number, {2, place, blocks, 0, word});
+}
+bool post_once(RequestQueue& queue, std::uint64_t word, std::uint64_t number = kOpening) {
+    return post_at(queue, 2, word, number);
 }
 // In a pass behind another one the first try is refused: that one may have answered it.
 bool post(RequestQueue& queue, std::uint64_t word, std::uint64_t number = kOpening) {
@@ -43,6 +46,7 @@ TEST_CASE("a block request whose kernel cannot be launched is refused, and has o
     REQUIRE(queue_launches().done.size() == 1);
     // What the kernel of this pass looks for.
     CHECK(testing::queue_word() == QueueWord::of(queue_launches().done[0].pass, 1));
+    testing::take_entry(0);
     REQUIRE(post(*queue, 8));
     CHECK(queue_launches().done.size() == 1);
     CHECK(testing::queue_word() == QueueWord::of(queue_launches().done[0].pass, 2));
@@ -66,6 +70,25 @@ TEST_CASE(
     CHECK(queue_launches().done[0].pass > failed);
     CHECK(queue_launches().done[0].stream != worker);
     CHECK(testing::queue_word() == QueueWord::of(queue_launches().done[0].pass, 1));
+}
+
+TEST_CASE("what is asked for of a place in the slice waits until what stood there before is laid") {
+    const auto queue = testing::make_emulated_queue();
+    queue->open(opening(true));
+    REQUIRE(post(*queue, 7));
+    // Of the window's next row, or of the same one once more.
+    CHECK_FALSE(post(*queue, 8));
+    CHECK(post_at(*queue, 3, 9, kOpening));
+    testing::take_entry(1);
+    CHECK_FALSE(post(*queue, 8));
+    testing::take_entry(0);
+    CHECK(post(*queue, 8));
+    CHECK_FALSE(post(*queue, 10));
+    const std::uint64_t pass = queue_launches().done.at(0).pass;
+    CHECK(testing::queue_word() == QueueWord::of(pass, 3));
+    // A later pass begins when the kernel of this one has ended.
+    queue->end_pass(pass);
+    CHECK(post(*queue, 10));
 }
 
 TEST_CASE("a step's tokens may be awaited again after their kernel could not be launched") {

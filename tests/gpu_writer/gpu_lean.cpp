@@ -99,7 +99,7 @@ GpuLeanStep::GpuLeanStep(const LeanCase& of)
         nullptr, gpu_writer::lean_scratch_bytes(dtype, shape.slice.blocks, of.geometry.max_batch));
     spread_scratch_ = on_gpu<std::byte>(nullptr, gpu_writer::spread_scratch_bytes());
     queue_ = need(gpu_writer::RequestQueue::make(dtype, shape.slice.blocks));
-    slice_ = {slice.address(), columns_};
+    slice_ = {slice.address(), columns_, of.places()};
     std::memcpy(wants_.data(), of.wants.data(), wants_.size());
     whole_ = whole_columns(of);
     spreads_ = spread_columns(of);
@@ -134,7 +134,9 @@ void GpuLeanStep::ask(const std::vector<Asked>& asked, std::uint64_t word) {
     std::size_t answer = kFirstAnswer;
     for (const Asked& each : asked) {
         const auto blocks = std::span(each.bitmap).first((rows_.blocks + 63) / 64);
-        queue_->post(opening_, {each.column, blocks, words_.address() + answer++ * 8, word});
+        const std::uint32_t place =
+            reinterpret_cast<const gpu_writer::LeanWant*>(wants_.data())[each.column].place;
+        queue_->post(opening_, {each.column, place, blocks, words_.address() + answer++ * 8, word});
     }
 }
 

@@ -51,7 +51,7 @@ class GpuLeanStep {
   private:
     std::uint64_t load(std::size_t word);
 
-    std::vector<std::uint32_t> whole_;
+    std::vector<gpu_writer::WholeColumn> whole_;
     std::vector<gpu_writer::SpreadColumn> spreads_;
     gpu_writer::Stream stream_;
     gpu_writer::DeviceMemory<std::byte> logits_;

@@ -17,7 +17,8 @@ class HostLean final : public LeanSide {
     Bytes answer(const LeanCase& of, const std::vector<Asked>& asked) override {
         Bytes slice = poisoned(of).slice;
         for (const Asked& each : asked) {
-            gpu_writer::lay_blocks(shape(of), each.column, row(of, each.column), each.bitmap, slice.data());
+            gpu_writer::lay_blocks(shape(of), of.wants[each.column].place, row(of, each.column), each.bitmap,
+                                   slice.data());
         }
         return slice;
     }
@@ -39,7 +40,7 @@ class HostLean final : public LeanSide {
 
 Laid poisoned(const LeanCase& of) {
     const std::size_t tile_row =
-        std::size_t{of.columns()} * of.geometry.tile * proto::element_bytes(of.geometry.dtype);
+        std::size_t{of.places()} * of.geometry.tile * proto::element_bytes(of.geometry.dtype);
     return {Bytes(proto::lean_layout_of(of.geometry, of.rank).bytes, kPoison),
             Bytes(of.geometry.tiles(of.rank) * tile_row, kPoison)};
 }

@@ -109,13 +109,13 @@ void cut_shards(proto::Geometry& geometry, Random& random) {
 
 gpu_writer::LeanWant random_want(Random& random) {
     constexpr float kTemperatures[] = {0.0F, 0.05F, 0.7F, 1.0F, 3.0F};
-    constexpr std::uint32_t kCounts[] = {0, 1, 5, 16, 32, 1000};
+    constexpr std::uint16_t kCounts[] = {0, 1, 5, 16, 32, 1000};
     gpu_writer::LeanWant want;
     want.key = {random(), below(random, 5000), below(random, 3)};
     want.temperature = kTemperatures[random() % std::size(kTemperatures)];
     want.scale = want.temperature > 0 ? 1.0 / static_cast<double>(want.temperature) : 1.0;
     want.by_maximum = kCounts[random() % std::size(kCounts)];
-    want.by_race = static_cast<std::uint16_t>(kCounts[random() % std::size(kCounts)]);
+    want.by_race = kCounts[random() % std::size(kCounts)];
     constexpr float kReaches[] = {0.0F, 0.5F, 6.0F, 1e6F};
     if (random() % 2 == 0) want.reach = kReaches[random() % std::size(kReaches)];
     want.flags = request::Wants::of(below(random, 4));
@@ -202,6 +202,12 @@ LeanCase random_case(Random& random) {
     made.rank = below(random, geometry.tp);
     made.wants.resize(1 + below(random, geometry.max_batch));
     std::generate(made.wants.begin(), made.wants.end(), [&] { return random_want(random); });
+    // As if each were another window's row.
+    std::vector<std::uint16_t> places(made.wants.size());
+    std::iota(places.begin(), places.end(), std::uint16_t{0});
+    Random other(made.geometry.vocab);
+    std::shuffle(places.begin(), places.end(), other);
+    for (std::size_t i = 0; i < places.size(); ++i) made.wants[i].place = places[i];
     made.skipped = random() % 3 == 0 ? below(random, 9) : 0;
     const std::uint64_t aligned = (16 - geometry.shards[made.rank].count % 16) % 16;
     fill_rows(made, random() % 3 == 0 ? random() % 9 : aligned, random);
@@ -226,14 +232,16 @@ LeanCase usual_case(std::uint32_t vocab, std::uint32_t columns, std::uint32_t le
     made.geometry.lean_blocks = lean_blocks;
     proto::fill_even_shards(made.geometry);
     made.wants.resize(columns);
+    std::uint16_t place = 0;
     for (gpu_writer::LeanWant& want : made.wants) {
+        want.place = place++;
         want.key = {random(), below(random, 5000), 0};
         want.temperature = 0.7F;
         want.scale = 1 / 0.7;
         want.flags = request::Want::sum_at_one | request::Want::sum_at_scale;
         want.flags.add(random() % 2 == 0 ? request::Want::block_weights : request::Want::spread);
         if (random() % 2 == 0) want.flags.add(request::Want::racers);
-        want.by_maximum = lean_blocks / 2;
+        want.by_maximum = static_cast<std::uint16_t>(lean_blocks / 2);
         want.by_race = static_cast<std::uint16_t>(lean_blocks / 2);
     }
     made.rows.stride = vocab;
@@ -246,7 +254,7 @@ LeanCase stairs_case(std::uint32_t blocks, std::uint32_t wanted, Dtype dtype) {
     Random random(blocks);
     LeanCase made = usual_case(blocks * 64, 1, proto::kMostLeanBlocks);
     made.geometry.dtype = dtype;
-    made.wants[0].by_maximum = wanted;
+    made.wants[0].by_maximum = static_cast<std::uint16_t>(wanted);
     made.wants[0].by_race = 0;
     made.rows.bytes.resize(std::size_t{blocks} * 64 * proto::element_bytes(dtype));
     fill_row(Row::stairs, dtype, made.rows.bytes.data(), std::size_t{blocks} * 64, random);

@@ -27,10 +27,11 @@ inline gpu_writer::LeanRows rows_at(const std::byte* logits, const std::uint32_t
             {names}};
 }
 
-inline std::vector<std::uint32_t> whole_columns(const LeanCase& of) {
-    std::vector<std::uint32_t> whole;
+inline std::vector<gpu_writer::WholeColumn> whole_columns(const LeanCase& of) {
+    std::vector<gpu_writer::WholeColumn> whole;
     for (std::uint32_t column = 0; column < of.columns(); ++column) {
-        if (of.wants[column].flags.has(request::Want::whole)) whole.push_back(column);
+        const gpu_writer::LeanWant& want = of.wants[column];
+        if (want.flags.has(request::Want::whole)) whole.push_back({column, want.place});
     }
     return whole;
 }

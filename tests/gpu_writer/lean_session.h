@@ -36,18 +36,20 @@ struct LeanSession {
     void await(std::uint64_t step) const {
         REQUIRE(soon([&] { return shm::slice_ready(files.segment, step, 0); }));
     }
-    // Block 1 of column 2, once it is answered.
-    Bytes requested_block(std::uint64_t step) const {
+    // Block 1 of column 2, once it is answered. `place`: where that stands in the slice.
+    Bytes requested_block(std::uint64_t step, std::uint32_t place = 2) const {
         const shm::BlockRequests requests(files.segment, step, shm::writer_epochs(files.segment));
         std::vector<std::uint64_t> bits(requests.bits(0).size());
         bits[0] = 2;
         requests.ask(2, bits);
         REQUIRE(soon([&] { return requests.unanswered(2, 0) == 0; }));
-        return block_of(slice_of(files.segment, step, 0, std::size_t{2} * kLeanColumns * kBlockBytes));
+        const std::uint32_t places = files.segment.geometry().row_places(kLeanColumns);
+        return block_of(slice_of(files.segment, step, 0, std::size_t{2} * places * kBlockBytes), place,
+                        places);
     }
     // The same of the rows themselves.
     Bytes that_block(const Rows& rows) const {
-        return block_of(naive_slice(files.segment.geometry(), 0, kLeanColumns, {}, rows));
+        return block_of(naive_slice(files.segment.geometry(), 0, kLeanColumns, {}, rows), 2, kLeanColumns);
     }
 
     using Graph = std::unique_ptr<CapturedGraph>;
@@ -95,8 +97,8 @@ struct LeanSession {
 
   private:
     static constexpr std::ptrdiff_t kBlockBytes = std::ptrdiff_t{proto::kBlockIds} * 2;
-    static Bytes block_of(const Bytes& slice) {
-        const auto at = slice.begin() + (std::ptrdiff_t{kLeanColumns} + 2) * kBlockBytes;
+    static Bytes block_of(const Bytes& slice, std::uint32_t place, std::uint32_t places) {
+        const auto at = slice.begin() + (std::ptrdiff_t{places} + place) * kBlockBytes;
         return {at, at + kBlockBytes};
     }
 };

@@ -21,6 +21,7 @@ struct LeanCase {
     std::vector<std::uint32_t> names;  // as gpu_writer::StepNames has them
 
     std::uint32_t columns() const { return static_cast<std::uint32_t>(wants.size()); }
+    std::uint32_t places() const { return geometry.row_places(columns()); }
     std::uint32_t mask_words() const { return (geometry.vocab + 511) / 512 * 16; }
     std::uint32_t blocks() const { return geometry.shards[rank].blocks(); }
 };

@@ -153,7 +153,8 @@ std::vector<std::vector<std::uint32_t>> may_be_sent(const LeanCase& of, std::uin
     std::uint32_t room = of.geometry.lean_blocks - static_cast<std::uint32_t>(behind);
     const std::uint32_t for_names = want.named == 0 ? 0 : 1 + (want.named + 63U) / 64;
     room -= std::min(room, static_cast<std::uint32_t>(always.size()) + for_names);
-    const std::uint32_t by_maximum = naive_lists_entries(want) ? 0 : std::min(room, want.by_maximum);
+    const std::uint32_t by_maximum =
+        naive_lists_entries(want) ? 0 : std::min<std::uint32_t>(room, want.by_maximum);
     const bool sends_racers = want.temperature > 0 && !naive_sends_racers(want);
     const std::uint32_t by_race = sends_racers ? std::min<std::uint32_t>(room - by_maximum, want.by_race) : 0;
     const Wanted first(by_maximum, room - by_maximum - by_race);
@@ -424,13 +425,16 @@ Bytes naive_slice_of(const LeanCase& of, const std::vector<Asked>& asked) {
     const std::uint32_t tile = of.geometry.tile;
     for (const Asked& each : asked) {
         for (std::size_t place = 0; place < std::size_t{of.geometry.tiles(of.rank)} * tile; ++place) {
-            const std::size_t at = (place / tile * of.columns() + each.column) * tile + place % tile;
+            const auto at = [&](std::uint32_t column, std::uint32_t columns) {
+                return static_cast<std::ptrdiff_t>(((place / tile * columns + column) * tile + place % tile) *
+                                                   size);
+            };
             // Padding behind the last block goes with whole columns only, which ask for all bits.
             const std::size_t block = place / 64;
             if (block / 64 >= each.bitmap.size() || (each.bitmap[block / 64] >> block % 64 & 1U) == 0)
                 continue;
-            std::copy_n(whole.begin() + static_cast<std::ptrdiff_t>(at * size), size,
-                        slice.begin() + static_cast<std::ptrdiff_t>(at * size));
+            std::copy_n(whole.begin() + at(each.column, of.columns()), size,
+                        slice.begin() + at(of.wants[each.column].place, of.places()));
         }
     }
     return slice;

@@ -7,7 +7,9 @@
 #include <random>
 #include <string>
 
+#include "gpu_writer/column_wants.h"
 #include "proto/schedule_slot.h"
+#include "shm/sequence_table.h"
 #include "tests/gpu_writer/lean_session.h"
 
 using namespace croupier;
@@ -24,13 +26,13 @@ namespace {
 constexpr std::uint32_t kColumns = testing::kLeanColumns;
 constexpr std::uint32_t kOthers = 2;  // rows of no column
 
-// A window of all columns.
-std::uint64_t publish_window(shm::SchedulePublisher& client) {
+// Two windows, the first of so many rows; or one of all columns.
+std::uint64_t publish_window(shm::SchedulePublisher& client, std::uint32_t first = kColumns) {
     std::vector<proto::ScheduleColumn> asked(kColumns);
     for (std::uint32_t i = 0; i < kColumns; ++i) {
-        asked[i].sequence_uid = 100;
-        asked[i].row = static_cast<std::uint16_t>(i);
-        asked[i].ticket = i;
+        asked[i].sequence_uid = i < first ? 100 : 101;
+        asked[i].row = static_cast<std::uint16_t>(i < first ? i : i - first);
+        asked[i].ticket = asked[i].row;
     }
     return testing::need(client.publish(asked, proto::kWindows));
 }
@@ -196,15 +198,18 @@ TEST_CASE("lean rows of windows are sent, and asked for, from any order", "[lean
     if (!testing::can_run(way)) return;
     const bool replays = GENERATE(false, true);
     if (replays && way == Way::host) return;
-    LeanSession session(way, testing::lean_geometry());
+    proto::Geometry geometry = testing::lean_geometry();
+    geometry.max_windows = GENERATE(0U, 1U, 2U);
+    LeanSession session(way, geometry);
     std::unique_ptr<testing::CapturedGraph> graph;
     if (replays) graph = capture(session.writer, Scattered(session.rows(0), 0));
     for (std::uint64_t step = 0; step < 7; ++step) {
         const auto seed = static_cast<std::uint32_t>(step);
         const Rows rows = session.rows(seed + 1);
         const Scattered scattered(rows, seed);
-        const bool windows = step % 3 != 1;
-        REQUIRE((windows ? publish_window(session.client)
+        const bool windows = step % 3 != 1 || geometry.max_windows != 0;
+        const std::uint32_t first = geometry.max_windows == 2 ? 1 + seed % 2 : kColumns;
+        REQUIRE((windows ? publish_window(session.client, first)
                          : testing::publish_step(session.client, kColumns)) == step);
         REQUIRE(session.writer.begin(step) == 0);
         if (graph == nullptr) {
@@ -218,7 +223,9 @@ TEST_CASE("lean rows of windows are sent, and asked for, from any order", "[lean
         if (windows) CHECK(inputs_of(session.files.segment, step, 0) == scattered.words());
         // Where rows are copied the engine may write over them, and over its arrays everywhere.
         if (way == Way::copied) session.writer.memory().put(Bytes(scattered.bytes().size(), 0xEE));
-        CHECK(session.requested_block(step) == session.that_block(rows));
+        // A window's rows stand in one place, one after another.
+        const std::uint32_t place = geometry.max_windows == 0 ? 2 : geometry.max_windows - 1;
+        CHECK(session.requested_block(step, place) == session.that_block(rows));
         session.decide(step);
         session.writer.await_finished(step + 1);
         session.client.take();
@@ -251,6 +258,38 @@ TEST_CASE("what a GPU sends of a window's rows is what it sends of plain ones", 
             each->writer.await_finished(step + 1);
             each->client.take();
         }
+    }
+}
+
+TEST_CASE("of a window's rows the head alone is sent whole where they share a place") {
+    proto::Geometry geometry = testing::lean_geometry();
+    geometry.max_windows = GENERATE(0U, 2U);
+    SessionFiles files(geometry);
+    shm::SequenceTable table(files.segment);
+    for (const std::uint64_t uid : {100U, 101U}) {
+        shm::NewSequence sequence;
+        sequence.uid = uid;
+        sequence.params.temperature = 1.0;
+        sequence.params.rng = proto::Rng::vllm;
+        REQUIRE(testing::need(table.add(sequence)) == uid - 100);
+    }
+    auto client = testing::need(shm::SchedulePublisher::attach(files.segment));
+    std::vector<proto::ScheduleColumn> asked(kColumns);
+    for (std::uint32_t i = 0; i < kColumns; ++i) {
+        asked[i].sequence_slot = i / 2;
+        asked[i].sequence_uid = 100 + i / 2;
+        asked[i].row = static_cast<std::uint16_t>(i % 2);
+    }
+    testing::need(client.publish(asked, proto::kWindows));
+    std::vector<std::uint32_t> lists(gpu_writer::NamedIds::room_for(geometry));
+    gpu_writer::NamedIds names(lists, kColumns);
+    std::vector<gpu_writer::LeanWant> wants(kColumns);
+    gpu_writer::read_wants(files.segment, files.segment.schedule_columns(0).part(0, kColumns), names, wants);
+    const bool shared = geometry.max_windows != 0;
+    for (std::uint32_t column = 0; column < kColumns; ++column) {
+        INFO("column " << column);
+        CHECK(wants[column].flags.has(gpu_writer::Want::whole) == (!shared || asked[column].row == 0));
+        CHECK(wants[column].place == (shared ? column / 2 : column));
     }
 }
 

@@ -91,6 +91,15 @@ TEST_CASE("each field of a geometry outside its range is refused by name, value 
     }
 }
 
+TEST_CASE("a step has no more windows than rows") {
+    Geometry g = sound_geometry();
+    g.max_windows = g.max_batch;
+    CHECK(fault_of(g).empty());
+    ++g.max_windows;
+    CHECK(fault_of(g) == "max_windows is " + std::to_string(g.max_windows) + ", allowed is 0 to " +
+                             std::to_string(g.max_batch));
+}
+
 TEST_CASE("an unknown dtype is refused") {
     Geometry g = sound_geometry();
     g.dtype = static_cast<Dtype>(3);
@@ -235,6 +244,10 @@ TEST_CASE("a geometry that differs is told by the first option that does") {
     SECTION("by a number") {
         present.slots = 7;
         CHECK(difference() == "steps_in_flight is 7 in the session and 2 in the options");
+    }
+    SECTION("by what was not given") {
+        present.max_windows = 3;
+        CHECK(difference() == "max_windows is 3 in the session and 0 in the options");
     }
     SECTION("by the transport") {
         present.lean_blocks = 96;

@@ -90,7 +90,7 @@ std::vector<Region> parts_of_decision_slot(const Geometry& g, const SegmentLayou
 std::vector<Region> parts_of_logits_slot(const Geometry& g, const SegmentLayout& l) {
     std::vector<Region> parts;
     for (std::uint32_t rank = 0; rank < g.tp; ++rank) {
-        const std::uint64_t elements = std::uint64_t{g.tiles(rank)} * g.tile * g.max_batch;
+        const std::uint64_t elements = std::uint64_t{g.tiles(rank)} * g.tile * g.row_places(g.max_batch);
         parts.push_back(
             {"rank " + std::to_string(rank), l.rank_offset[rank], elements * element_bytes(g.dtype), 4096});
         parts.push_back({"maxima of rank " + std::to_string(rank), l.maxima_offset[rank],
@@ -187,6 +187,23 @@ TEST_CASE("maxima stand behind their rank's slice, and without summaries nothing
     CHECK(with.maxima_offset[1] == kSlice + kMaxima + kSlice);
     CHECK(with.logits_stride == 2 * (kSlice + kMaxima));
     CHECK(with.total_bytes == without.total_bytes + 6 * kMaxima);
+}
+
+TEST_CASE("a lean session has room for a whole row of each window, and one of whole rows for each row") {
+    Geometry g;
+    g.vocab = 1024;
+    g.max_batch = 40;
+    fill_even_shards(g);
+    const std::uint64_t all = layout_of(g).logits_stride;
+    CHECK(all == 40 * 1024 * 2);
+    g.max_windows = 8;
+    CHECK(layout_of(g).logits_stride == all);
+    g.lean_blocks = kLeanGranule;
+    CHECK(layout_of(g).logits_stride == all / 5);
+    CHECK(g.row_places(40) == 8);
+    CHECK(g.row_places(5) == 5);
+    g.max_windows = 0;
+    CHECK(layout_of(g).logits_stride == all);
 }
 
 TEST_CASE("slots start on cache lines of their own") {

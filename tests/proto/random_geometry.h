@@ -19,6 +19,7 @@ class RandomGeometry {
         g.vocab = between(1, kMaxVocab);
         g.tp = between(1, std::min(kMaxTp, g.vocab));
         g.max_batch = between(1, kMaxBatch);
+        g.max_windows = between(0, g.max_batch);
         g.slots = between(1, kMaxSlots);
         g.dtype = static_cast<Dtype>(between(0, 2));
         g.max_sequences = between(1, kMaxSequences);
