@@ -12,6 +12,7 @@
 #include "bench/rounding/command.h"
 #include "bench/shvs/command.h"
 #include "bench/step/command.h"
+#include "bench/text/command.h"
 #include "bench/tvd/command.h"
 #include "bench/windows/command.h"
 #ifdef CROUPIER_HAS_CUDA
@@ -45,6 +46,7 @@ int run(int argc, char** argv) {
     croupier::bench::add_shvs_bench(app, status);
     croupier::bench::add_controller_bench(app, status);
     croupier::bench::add_step_bench(app, status);
+    croupier::bench::add_text_bench(app, status);
     croupier::bench::add_tvd_bench(app, status);
     croupier::bench::add_windows_bench(app, status);
 #ifdef CROUPIER_HAS_CUDA

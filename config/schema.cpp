@@ -235,7 +235,8 @@ std::vector<Key> observation_keys() {
             "everyone who can reach metrics.listen (docs/security.md).",
             &Config::metrics, &Metrics::explain),
         key("metrics.tokenizer", optional_file(), restart,
-            "The model's tokenizer.json, with which /explain shows tokens as text; empty: ids only.",
+            "The model's tokenizer.json or tiktoken file, with which /explain shows tokens as text; empty: "
+            "ids only.",
             &Config::metrics, &Metrics::tokenizer),
         key("log.level", level, reload, "Least severe level that is logged.", &Config::log, &Log::level),
         key("log.format", format, reload,

@@ -1,4 +1,4 @@
-// The texts of a model's tokens, from a tokenizer.json of Hugging Face.
+// The texts of a model's tokens, for display: from a tokenizer.json of Hugging Face, or a tiktoken file.
 #pragma once
 
 #include <cstdint>
@@ -6,7 +6,8 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <vector>
+
+#include "text/token_table.h"
 
 namespace croupier::explain {
 
@@ -27,16 +28,15 @@ class TokenTexts {
     // many.
     std::string shown(std::span<const std::int32_t> tokens, std::size_t most) const;
 
-    bool empty() const { return texts_.empty(); }
+    bool empty() const { return table_.empty(); }
     // Throws RequestError if a token's id is not below `vocab`.
     void check_fits(std::uint32_t vocab) const;
 
   private:
-    TokenTexts(std::string path, std::vector<std::optional<std::string>> texts)
-        : path_(std::move(path)), texts_(std::move(texts)) {}
+    TokenTexts(std::string path, text::TokenTable table) : path_(std::move(path)), table_(std::move(table)) {}
 
     std::string path_;
-    std::vector<std::optional<std::string>> texts_;  // [id]
+    text::TokenTable table_;
 };
 
 }  // namespace croupier::explain

@@ -8,9 +8,9 @@
 
 #include "daemon/observation/explain_query.h"
 #include "explain/fields.h"
-#include "explain/shown_text.h"
 #include "explain/token_texts.h"
 #include "proto/geometry.h"
+#include "text/shown_text.h"
 
 namespace {
 
@@ -29,8 +29,8 @@ bool acts_on_nothing(std::string_view shown) {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     const std::string_view text(reinterpret_cast<const char*>(data), size);
-    require(acts_on_nothing(croupier::explain::shown_text(text)));
-    (void)croupier::explain::cut_to(text, size / 2);
+    require(acts_on_nothing(croupier::text::shown_text(text)));
+    (void)croupier::text::cut_to(text, size / 2);
     try {
         const auto texts = croupier::explain::TokenTexts::parse(text, "fuzz.json");
         texts.check_fits(croupier::proto::kMaxVocab);

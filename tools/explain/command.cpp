@@ -109,7 +109,7 @@ void add_explain_command(CLI::App& app, int& status) {
         ->needs(row)
         ->capture_default_str();
     explain->add_option("--tokenizer", options->tokenizer,
-                        "The model's tokenizer.json, to show tokens as text too");
+                        "The model's tokenizer.json or tiktoken file, to show tokens as text too");
     explain->add_option("--html", options->page_file, "Write a self-contained HTML page with plots");
     explain->add_flag("--json", options->json, "Print one JSON object");
     explain->callback([options, &status] { status = run(*options); });

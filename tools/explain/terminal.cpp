@@ -7,7 +7,7 @@
 #include <cmath>
 
 #include "command_line/text_width.h"
-#include "explain/shown_text.h"
+#include "text/shown_text.h"
 
 namespace croupier::tools {
 namespace {
@@ -59,7 +59,7 @@ std::string steps(const explain::Explained& e, const TerminalStyle& style) {
 // The text after a token's bar: the token as text, and its role in the request.
 std::string label(const explain::TokenShare& share, const TerminalStyle& style) {
     const std::string standing = explain::standing_in_words(share);
-    std::string text = explain::cut_to(share.text, std::clamp(style.width / 3, kLeastText, kMostText));
+    std::string text = text::cut_to(share.text, std::clamp(style.width / 3, kLeastText, kMostText));
     if (standing.empty()) return text;
     return (text.empty() ? "" : text + " ") + "(" + standing + ")";
 }
@@ -69,7 +69,7 @@ std::string picture(const explain::Explained& e, const TerminalStyle& style) {
     std::size_t longest = 0;
     for (const explain::TokenShare& each : e.top) {
         tallest = std::max(tallest, each.after);
-        longest = std::max(longest, explain::columns_of(label(each, style)));
+        longest = std::max(longest, text::columns_of(label(each, style)));
     }
     const std::size_t taken = kBarColumn + longest + 2;
     const std::size_t room = std::clamp<std::size_t>(style.width, taken + 10, taken + 90) - taken;

@@ -117,7 +117,7 @@ void add_show(CLI::App& hotset, int& status) {
     show->add_option("--vocab", options->vocab, "Fail if the file has another vocabulary size");
     show->add_option("--tp", options->tp, "Number of ranks that share the vocabulary")->capture_default_str();
     show->add_option("--tokenizer", options->tokenizer,
-                     "The model's tokenizer.json, to show tokens as text too");
+                     "The model's tokenizer.json or tiktoken file, to show tokens as text too");
     show->add_flag("--json", options->json, "Print one JSON object");
     show->callback([options, &status] { status = run([&] { show_hotness(*options); }, options->json); });
 }

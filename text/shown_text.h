@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-namespace croupier::explain {
+namespace croupier::text {
 
 // A space becomes "␣", a line feed "\n", an invalid byte "\xe2", a direction mark "\u{202e}", a backslash
 // "\\". The result has no effect on a terminal; HTML must still be escaped.
@@ -16,5 +16,7 @@ std::string shown_text(std::string_view bytes);
 std::size_t columns_of(std::string_view utf8);
 // Shortened to this many columns, with "…" at the end if anything is cut.
 std::string cut_to(std::string_view utf8, std::size_t columns);
+// For a message: 'shown', and shortened to 40 columns.
+std::string in_quotes(std::string_view bytes);
 
-}  // namespace croupier::explain
+}  // namespace croupier::text

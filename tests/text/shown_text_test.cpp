@@ -1,9 +1,9 @@
-#include "explain/shown_text.h"
+#include "text/shown_text.h"
 
 #include <catch2/catch.hpp>
 #include <string>
 
-namespace croupier::explain {
+namespace croupier::text {
 
 TEST_CASE("printable characters are unchanged") {
     for (const char* text : {"the", "été", "漢字", "Ελλάδα", "שלום", "🎲", "<b>&amp;", "'\"`$"})
@@ -62,4 +62,4 @@ TEST_CASE("the width of a text is that on a terminal, and long texts are cut") {
     CHECK(cut_to("", 0).empty());
 }
 
-}  // namespace croupier::explain
+}  // namespace croupier::text

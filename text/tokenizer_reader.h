@@ -1,30 +1,17 @@
-// Collects the needed parts of a tokenizer.json during parsing, so that a million merges need not be stored.
+// The event handler of nlohmann::json behind read_tokenizer_json().
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <string_view>
 #include <vector>
 
-namespace croupier::explain {
+#include "text/tokenizer_json.h"
 
-struct TokenPiece {
-    std::string piece;
-    std::uint32_t id;
-};
+namespace croupier::text {
 
-struct TokenizerFile {
-    std::vector<TokenPiece> vocabulary;
-    std::vector<TokenPiece> added;
-    // Pieces are bytes in GPT-2's alphabet.
-    bool byte_level = false;
-    // Spaces are "▁", and bytes without a piece are "<0xE2>".
-    bool spaces_marked = false;
-};
-
-// Event handler for nlohmann::json. Throws RequestError, beginning with the place, if the file is not a
-// tokenizer.
 class TokenizerReader {
   public:
     using number_integer_t = nlohmann::json::number_integer_t;
@@ -59,24 +46,41 @@ class TokenizerReader {
     };
 
     std::string path() const;
-    bool is_at(std::initializer_list<const char*> keys) const;
-    // Whether the value is a token's id in an object.
-    bool is_vocabulary_id() const;
+    // Whether the value being parsed is here: "" is any index, "*" any key.
+    bool is_at(std::initializer_list<std::string_view> keys) const;
+    bool is_id() const;
     // Called at the beginning of a value; throws if it is not allowed there.
-    void begin_value(const char* what);
+    void begin_value(std::string_view kind);
     void end_value();
     void enter(bool is_array);
     [[noreturn]] void refuse(const std::string& what) const;
     std::uint32_t id_of(std::uint64_t value) const;
-    void note_type(const std::string& type);
+    void check_count(std::size_t count) const;
+    void add_piece(std::string piece, std::uint64_t id);
+
+    // The decoder whose member is being parsed; null elsewhere.
+    DecoderStep* step();
+    bool is_step() const;
+    void check_step_member(std::string_view kind);
+    void read_step_text(std::string& value);
+    void begin_step();
+    void end_step();
 
     std::vector<Level> levels_;
     TokenizerFile file_;
     bool has_vocabulary_ = false;
-    // Of the added token or the [token, score] pair being parsed.
-    std::string content_;
+    // Of the [token, score] pair being parsed.
+    std::string piece_;
+    bool has_piece_ = false;
+    // Of the added token being parsed.
+    AddedToken added_;
     bool has_content_ = false;
-    std::int64_t id_ = -1;
+    bool has_id_ = false;
+    struct OpenStep {
+        std::size_t index;   // in file_.decoder
+        std::size_t levels;  // of its members
+    };
+    std::vector<OpenStep> open_steps_;
 };
 
-}  // namespace croupier::explain
+}  // namespace croupier::text

@@ -1,4 +1,4 @@
-#include "explain/shown_text.h"
+#include "text/shown_text.h"
 
 #include <spdlog/fmt/fmt.h>
 
@@ -7,7 +7,9 @@
 #include <cstdint>
 #include <optional>
 
-namespace croupier::explain {
+#include "text/utf8.h"
+
+namespace croupier::text {
 namespace {
 
 struct Character {
@@ -15,23 +17,24 @@ struct Character {
     std::size_t bytes;
 };
 
-// Decodes the first character. Returns nothing if the bytes are not valid UTF-8 (overlong, surrogate,
-// truncated).
+// Decodes the first character. Returns nothing if the bytes begin with none.
 std::optional<Character> first_of(std::string_view text) {
-    const auto byte = [text](std::size_t i) { return static_cast<std::uint8_t>(text[i]); };
-    const std::uint8_t lead = byte(0);
-    if (lead < 0x80) return Character{lead, 1};
-    const std::size_t size = lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : 2;
-    if (lead < 0xC2 || lead > 0xF4 || text.size() < size) return std::nullopt;
-    std::uint32_t code = lead & (0xFFU >> (size + 1));
-    for (std::size_t i = 1; i < size; ++i) {
-        if ((byte(i) & 0xC0U) != 0x80U) return std::nullopt;
-        code = code << 6U | (byte(i) & 0x3FU);
+    PartialCharacter partial;
+    std::uint32_t code = 0;
+    for (const char byte : text) {
+        const auto next = partial.next(byte);
+        if (next == PartialCharacter::Next::kInvalid) return std::nullopt;
+        const auto value = static_cast<std::uint8_t>(byte);
+        if (partial.count > 0) {
+            code = code << 6U | (value & 0x3FU);
+        } else {
+            code = value < 0x80 ? value : value & (value >= 0xF0 ? 0x07U : value >= 0xE0 ? 0x0FU : 0x1FU);
+        }
+        if (next == PartialCharacter::Next::kCharacter)
+            return Character{code, partial.count + std::size_t{1}};
+        partial.bytes[partial.count++] = byte;
     }
-    constexpr std::array<std::uint32_t, 5> kLeast = {0, 0, 0x80, 0x800, 0x10000};
-    const bool is_surrogate = code >= 0xD800 && code <= 0xDFFF;
-    if (code < kLeast[size] || code > 0x10FFFF || is_surrogate) return std::nullopt;
-    return Character{code, size};
+    return std::nullopt;
 }
 
 struct Range {
@@ -140,4 +143,10 @@ std::string cut_to(std::string_view utf8, std::size_t columns) {
     return std::string(utf8.substr(0, end)) + "\u2026";
 }
 
-}  // namespace croupier::explain
+std::string in_quotes(std::string_view bytes) {
+    constexpr std::size_t kColumns = 40;
+    // No more than this is needed: a character has at most four bytes, and few have no width.
+    return "'" + cut_to(shown_text(bytes.substr(0, 8 * kColumns)), kColumns) + "'";
+}
+
+}  // namespace croupier::text

@@ -1,0 +1,167 @@
+// A text decoded token by token is that of Hugging Face's decoders for the whole sequence.
+#include "text/text_decoder.h"
+
+#include <catch2/catch.hpp>
+#include <cstdlib>
+#include <random>
+
+#include "tests/text/random_tokenizer.h"
+#include "tests/text/whole_decode.h"
+#include "text/text_error.h"
+
+namespace croupier::text {
+namespace {
+
+using Catch::Matchers::Contains;
+
+// What the ids add to the prompt's text. Without the end, what is certain of it.
+std::string streamed(const TextDecoder& decoder, std::span<const std::int32_t> prompt,
+                     std::span<const std::int32_t> ids, bool ends = true) {
+    DecoderState state = decoder.begin(prompt);
+    std::string text;
+    for (const std::int32_t id : ids) {
+        const std::size_t before = text.size();
+        decoder.decode(state, id, text);
+        // Never half a character.
+        if (!is_utf8(std::string_view(text).substr(before))) FAIL("token " << id << " adds half a character");
+    }
+    if (ends) decoder.finish(state, text);
+    return text;
+}
+
+std::string streamed(const TextDecoder& decoder, const std::vector<std::int32_t>& ids) {
+    return streamed(decoder, {}, ids);
+}
+
+void compare(const TokenizerKind& kind, std::size_t sequences, std::mt19937_64& random) {
+    constexpr std::uint32_t kSize = 150;
+    const nlohmann::json tokenizer = random_tokenizer(kind, kSize, random);
+    const TokenTable table = TokenTable::parse(tokenizer.dump());
+    for (const bool skips : {true, false}) {
+        const TextDecoder decoder(table, skips);
+        for (std::int32_t id = -1; id < static_cast<std::int32_t>(kSize) + 3; ++id) {
+            const std::vector<std::int32_t> ids{id};
+            REQUIRE(streamed(decoder, ids) == whole_decode(tokenizer, ids, skips));
+        }
+        for (std::size_t i = 0; i < sequences; ++i) {
+            auto all = random_ids(1 + random() % 12, kSize, random);
+            const std::span<const std::int32_t> prompt = std::span(all).first(random() % (all.size() + 1));
+            const std::string before = streamed(decoder, {}, prompt, false);
+            const std::string text =
+                before + streamed(decoder, prompt, std::span(all).subspan(prompt.size()));
+            if (text != whole_decode(tokenizer, all, skips)) {
+                CAPTURE(kind.name, all, prompt.size(), skips);
+                REQUIRE(text == whole_decode(tokenizer, all, skips));
+            }
+        }
+    }
+}
+
+}  // namespace
+
+TEST_CASE("decoding token by token gives the text of the whole sequence, whatever the tokenizer's kind") {
+    std::mt19937_64 random(49);
+    for (const TokenizerKind& kind : tokenizer_kinds()) {
+        INFO(kind.name);
+        for (int tokenizer = 0; tokenizer < 3; ++tokenizer) compare(kind, 400, random);
+    }
+}
+
+TEST_CASE("a character appears with its last byte") {
+    const TokenTable table = TokenTable::parse(
+        R"({"decoder": {"type": "ByteLevel"}, "model": {"vocab": {"xâ": 0, "Ĥ": 1, "¬y": 2}}})");
+    const TextDecoder decoder(table, true);
+    DecoderState state = decoder.begin({});
+    std::string text;
+    decoder.decode(state, 0, text);
+    CHECK(text == "x");
+    decoder.decode(state, 1, text);
+    CHECK(text == "x");
+    const DecoderState before = state;
+    decoder.decode(state, 2, text);
+    CHECK(text == "x€y");
+    // Instead of its last byte comes another character: the two bytes are one U+FFFD.
+    state = before;
+    text = "x";
+    decoder.decode(state, 0, text);
+    decoder.finish(state, text);
+    CHECK(text == "x\uFFFDx\uFFFD");
+}
+
+TEST_CASE("a run of fallback bytes loses what follows its first wrong byte, one U+FFFD a byte") {
+    const TokenTable table = TokenTable::parse(
+        R"({"decoder": {"type": "ByteFallback"}, "model": {"vocab":
+            {"<0xE2>": 0, "<0x82>": 1, "<0xAC>": 2, "<0xFF>": 3, "<0x41>": 4, "b": 5}}})");
+    const TextDecoder decoder(table, true);
+    CHECK(streamed(decoder, std::vector<std::int32_t>{0, 1, 2, 5}) == "€b");
+    CHECK(streamed(decoder, std::vector<std::int32_t>{0, 1, 5}) == "\uFFFD\uFFFDb");
+    CHECK(streamed(decoder, std::vector<std::int32_t>{0, 1, 2, 3, 4, 5}) == "€\uFFFD\uFFFDb");
+    CHECK(streamed(decoder, std::vector<std::int32_t>{0, 4, 4, 5, 4}) == "\uFFFD\uFFFD\uFFFDbA");
+    CHECK(streamed(decoder, std::vector<std::int32_t>{0, 1}) == "\uFFFD\uFFFD");
+}
+
+TEST_CASE("only the first token of prompt and output loses its space") {
+    const TokenTable table = TokenTable::parse(
+        R"({"added_tokens": [{"id": 9, "content": "<s>", "special": true}],
+            "decoder": {"type": "Metaspace"}, "model": {"vocab": {"▁▁a": 0, "▁b": 1}}})");
+    const std::vector<std::int32_t> ids = {9, 5, 0, 1};
+    CHECK(streamed(TextDecoder(table, true), ids) == "a b");
+    CHECK(streamed(TextDecoder(table, false), ids) == "<s>  a b");
+    CHECK(streamed(TextDecoder(table, true), std::vector<std::int32_t>{1}, ids) == "  a b");
+    // A prompt without text is no beginning.
+    CHECK(streamed(TextDecoder(table, true), std::vector<std::int32_t>{9}, ids) == "a b");
+}
+
+TEST_CASE("only the beginning of prompt and output is stripped") {
+    const TokenTable table = TokenTable::parse(
+        R"({"decoder": {"type": "Sequence", "decoders": [
+                {"type": "ByteFallback"}, {"type": "Fuse"}, {"type": "Strip", "content": " ", "start": 1, "stop": 0}]},
+            "model": {"vocab": {"": 0, "a": 1, " b": 2}}})");
+    const TextDecoder decoder(table, true);
+    CHECK(streamed(decoder, std::vector<std::int32_t>{0}, std::vector<std::int32_t>{2, 2}) == "b b");
+    CHECK(streamed(decoder, std::vector<std::int32_t>{0, 1, 0}, std::vector<std::int32_t>{2, 2}) == " b b");
+}
+
+TEST_CASE("a character that a prompt leaves unfinished is in the text") {
+    const TokenTable table = TokenTable::parse(
+        R"({"decoder": {"type": "ByteLevel"}, "model": {"vocab": {"xâ": 0, "Ĥ": 1, "¬y": 2}}})");
+    const std::vector<std::int32_t> prompt = {2, 0, 0, 1};
+    CHECK(streamed(TextDecoder(table, true), prompt, std::vector<std::int32_t>{2}) == "€y");
+}
+
+TEST_CASE("a tokenizer without text token by token is refused by its decoder's name") {
+    const auto fault = [](const std::string& decoder) {
+        const TokenTable table =
+            TokenTable::parse(R"({"decoder": )" + decoder + R"(, "model": {"vocab": {"##able": 0}}})");
+        CHECK(table.find(0)->bytes == "##able");  // what tools show
+        try {
+            (void)TextDecoder(table, true);
+        } catch (const TextError& error) {
+            return std::string(error.what());
+        }
+        return std::string();
+    };
+    const std::pair<const char*, const char*> cases[] = {
+        {"null", "decoder is missing or null"},
+        {R"({"type": "WordPiece", "prefix": "##", "cleanup": true})",
+         "decoder: the decoder WordPiece is not supported"},
+        {R"({"type": "CTC"})", "decoder: the decoder CTC is not supported, as it drops repeated tokens"},
+        {R"({"type": "BPEDecoder", "suffix": "</w>"})", "the decoder BPEDecoder is not supported"},
+        {R"({"type": "Magic"})", "decoder: the decoder 'Magic' is unknown; supported are ByteLevel"},
+        {R"({"type": "Replace", "pattern": {"Regex": "a+"}, "content": ""})", "has a regular expression"},
+        {R"({"type": "Replace", "pattern": {"String": ""}, "content": "x"})", "has no pattern.String"},
+        {R"({"type": "Sequence", "decoders": [{"type": "Fuse"}, {"type": "ByteFallback"}]})",
+         "decoder.decoders[1]: the decoder ByteFallback follows Fuse, which leaves no tokens"},
+        {R"({"type": "Sequence", "decoders": [{"type": "ByteFallback"}, {"type": "Metaspace"}]})",
+         "decoder.decoders[1]: the decoder Metaspace follows ByteFallback"},
+        {R"({"type": "Sequence", "decoders": [{"type": "Fuse"},
+             {"type": "Strip", "content": " ", "start": 0, "stop": 1}]})",
+         "decoder.decoders[1]: the decoder Strip removes the end of the text"},
+        {R"({"type": "Sequence", "decoders": [{"type": "ByteFallback"},
+             {"type": "Strip", "content": " ", "start": 1, "stop": 0}]})",
+         "the decoder Strip follows ByteFallback"},
+    };
+    for (const auto& [decoder, expected] : cases) CHECK_THAT(fault(decoder), Contains(expected));
+}
+
+}  // namespace croupier::text

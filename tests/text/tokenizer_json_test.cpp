@@ -1,0 +1,189 @@
+// tokenizer.json files of every kind, and hostile ones.
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+
+#include "proto/geometry.h"
+#include "text/text_error.h"
+#include "text/token_table.h"
+
+namespace croupier::text {
+namespace {
+
+using Catch::Matchers::Contains;
+
+std::string fault_of(const std::string& file) {
+    try {
+        (void)TokenTable::parse(file);
+    } catch (const TextError& error) {
+        return error.what();
+    }
+    return "";
+}
+
+}  // namespace
+
+TEST_CASE("each byte has one character in a byte-level vocabulary") {
+    nlohmann::json vocabulary = nlohmann::json::object();
+    std::uint32_t next = 0x100;
+    for (std::uint32_t byte = 0; byte < 256; ++byte) {
+        const bool is_itself = (byte >= '!' && byte <= '~') || (byte >= 0xa1 && byte <= 0xac) || byte >= 0xae;
+        const std::uint32_t code = is_itself ? byte : next++;
+        const std::string character = code < 0x80 ? std::string(1, static_cast<char>(code))
+                                                  : std::string{static_cast<char>(0xc0U | code >> 6U),
+                                                                static_cast<char>(0x80U | (code & 0x3fU))};
+        vocabulary[character] = byte;
+    }
+    const TokenTable table = TokenTable::parse(R"({"decoder": {"type": "ByteLevel"}, "model": {"vocab": )" +
+                                               vocabulary.dump() + "}}");
+    for (std::int32_t byte = 0; byte < 256; ++byte)
+        CHECK(table.find(byte)->bytes == std::string(1, static_cast<char>(byte)));
+    CHECK_FALSE(table.find(256));
+    CHECK_FALSE(table.find(-1));
+}
+
+TEST_CASE("spaces and byte pieces of sentencepiece are decoded") {
+    const TokenTable table = TokenTable::parse(R"({
+        "decoder": {"type": "Sequence", "decoders": [
+            {"type": "Replace", "pattern": {"String": "▁"}, "content": " "}, {"type": "ByteFallback"}, {"type": "Fuse"}]},
+        "model": {"type": "BPE", "byte_fallback": true, "vocab":
+            {"<s>": 0, "▁the": 1, "<0x0A>": 2, "<0xE2>": 3, "▁▁": 4, "<0xZZ>": 5, "<0x+1>": 6}}})");
+    CHECK(table.find(0)->bytes == "<s>");
+    CHECK(table.find(1)->bytes == " the");
+    CHECK(table.find(2)->bytes == "\n");
+    CHECK(table.find(2)->is_byte);
+    CHECK(table.find(3)->bytes == "\xe2");
+    CHECK(table.find(4)->bytes == "  ");
+    CHECK(table.find(5)->bytes == "<0xZZ>");
+    CHECK(table.find(6)->bytes == "\x01");
+}
+
+TEST_CASE("in a unigram vocabulary the index is the id") {
+    const TokenTable table = TokenTable::parse(
+        R"({"decoder": {"type": "Metaspace", "replacement": "▁", "add_prefix_space": true},
+            "added_tokens": [{"id": 0, "content": "<unk>", "special": true}],
+            "model": {"type": "Unigram", "unk_id": 0, "vocab":
+                [["<unk>", 0.0], ["▁a", -2.5], ["b", -3], ["<unk>", 0], ["b", -4]]}})");
+    CHECK(table.find(0)->bytes == "<unk>");
+    CHECK(table.find(1)->bytes == " a");
+    CHECK(table.find(1, true)->bytes == "a");
+    CHECK(table.find(2)->bytes == "b");
+    CHECK(table.find(4)->bytes == "b");
+    CHECK(table.size() == 5);
+}
+
+TEST_CASE("a vocabulary and its added tokens may name the same token, and added tokens may be special") {
+    const TokenTable table = TokenTable::parse(
+        R"({"added_tokens": [{"id": 0, "content": "<s>", "special": true}, {"id": 1, "content": "<t>", "special": false},
+                             {"id": 1, "content": "<t>"}, {"id": 5, "content": ""}],
+            "model": {"vocab": {"<s>": 0}}, "decoder": {"type": "Fuse"}})");
+    CHECK(table.find(0)->is_special);
+    CHECK_FALSE(table.find(1)->is_special);
+    CHECK_FALSE(table.find(5));
+}
+
+TEST_CASE("an invalid tokenizer is refused with the place") {
+    const std::pair<const char*, const char*> cases[] = {
+        {"{", "the file is not valid JSON: parse error at line 1, column 2"},
+        {"{\"model\": {\n\"vocab\": {]", "the file is not valid JSON: parse error at line 2, column"},
+        {"\xff\xfe{}", "line 1 is '\\xff\\xfe{}'; it should be a token in base64"},
+        {R"({"model": {"vocab": {"\ud800": 0}}})", "the file is not valid JSON"},
+        {"{\"model\": {\"vocab\": {\"\xe2\x82\": 0}}}", "the file is not valid JSON"},
+        {R"({"model": {"vocab": {"a": 0}}} x)", "the file is not valid JSON"},
+        {"[1, 2]", "the file is a list, not an object"},
+        {"{}", "the file has no model.vocab: is it a tokenizer.json?"},
+        {R"({"vocab": {"a": 1}})", "the file has no model.vocab"},
+        {R"({"model": 5})", "model is a number; it should be an object with a vocab"},
+        {R"({"model": {"vocab": "vocab.txt"}})",
+         "model.vocab is a string; it should be an object of ids by token"},
+        {R"({"model": {"vocab": {}}})", "model.vocab is empty"},
+        {R"({"model": {"vocab": []}})", "model.vocab is empty"},
+        {R"({"model": {"vocab": {"a": "0"}}})", "model.vocab.a is a string; it should be the token's id"},
+        {R"({"model": {"vocab": {"a": -1}}})", "model.vocab.a is -1; ids are not negative"},
+        {R"({"model": {"vocab": {"a": 1.5}}})", "model.vocab.a is 1.5"},
+        {R"({"model": {"vocab": {"a": 1048576}}})",
+         "model.vocab.a is 1048576; allowed: the ids 0 to 1048575"},
+        {R"({"model": {"vocab": {"a": 99999999999999999999999}}})", "model.vocab.a is"},
+        {R"({"model": {"vocab": {"a": 3, "b": 3}}})", "model.vocab: 'a' and 'b' both have the id 3"},
+        {R"({"model": {"vocab": {"a": {}}}})", "model.vocab.a is an object"},
+        {R"({"model": {"vocab": ["a"]}})", "model.vocab[0] is a string; it should be a [token, score]"},
+        {R"({"model": {"vocab": [["a", 0], [1, 0]]}})", "model.vocab[1] has no token"},
+        {R"({"model": {"vocab": {"a": 0}}, "added_tokens": {}})",
+         "added_tokens is an object; it should be a list"},
+        {R"({"model": {"vocab": {"a": 0}}, "added_tokens": [7]})", "added_tokens[0] is a number"},
+        {R"({"model": {"vocab": {"a": 0}}, "added_tokens": [{"id": 3}]})",
+         "added_tokens[0] has no id or no content"},
+        {R"({"added_tokens": [{"id": "3", "content": "x"}]})", "added_tokens[0].id is a string"},
+        {R"({"added_tokens": [{"id": -3, "content": "x"}]})",
+         "added_tokens[0].id is -3; ids are not negative"},
+        {R"({"added_tokens": [{"id": 3, "content": 4}]})", "added_tokens[0].content is a number"},
+        {R"({"model": {"vocab": {"a": 0}}, "added_tokens": [{"id": 0, "content": "x"}]})",
+         "added_tokens: 'a' and 'x' both have the id 0"},
+        {R"({"model": {"vocab": {"a": 0}}, "added_tokens": [{"id": 1, "content": "x"}, {"id": 1, "content": "y"}]})",
+         "added_tokens: 'x' and 'y' both have the id 1"},
+        {R"({"model": {"vocab": {"a": 0, "a": 1}}})",
+         "model.vocab: 'a' has the ids 0 and 1; it should have one"},
+        {R"({"model": {"vocab": {"a": 2147483648}}})",
+         "model.vocab.a is 2147483648; allowed: the ids 0 to 1048575"},
+        {R"({"model": {"vocab": {"a": 0}, "vocab": {"b": 1}}})", "model.vocab is there twice"},
+        {R"({"model": {"vocab": {"a": 0}}, "added_tokens": [{"id": 7, "content": "a"}]})",
+         "added_tokens: 'a' has the ids 0 and 7; it should have one"},
+        {R"({"added_tokens": [{"id": 1, "content": "x", "special": 1}]})",
+         "added_tokens[0].special is a number; it should be true or false"},
+        {R"({"decoder": "ByteLevel"})", "decoder is a string; it should be an object as"},
+        {R"({"decoder": {}})", "decoder has no type"},
+        {R"({"decoder": {"type": 7}})", "decoder.type is a number; it should be a string"},
+        {R"({"decoder": {"type": "Sequence", "decoders": {}}})",
+         "decoder.decoders is an object; it should be a list"},
+        {R"({"decoder": {"type": "Sequence", "decoders": [{"type": "Fuse"}, []]}})",
+         "decoder.decoders[1] is a list; it should be an object as"},
+        {R"({"decoder": {"type": "Sequence", "decoders": [{"decoders": [{"type": "Fuse"}, {}]}]}})",
+         "decoder.decoders[0].decoders[1] has no type"},
+        {R"({"decoder": {"type": "Strip", "content": "ab", "start": 1}})",
+         "decoder has no character as content"},
+        {R"({"decoder": {"type": "Strip", "content": " ", "start": -1}})", "decoder.start is -1"},
+        {R"({"decoder": {"type": "Strip", "content": " ", "start": 0.5}})", "decoder.start is 0.5"},
+        {R"({"decoder": {"type": "Metaspace", "replacement": ""}})",
+         "decoder has no character as replacement"},
+        {R"({"decoder": {"type": "Metaspace", "prepend_scheme": "now"}})", "decoder.prepend_scheme is 'now'"},
+        {R"({"decoder": {"type": "Replace", "pattern": "a"}})",
+         "decoder.pattern is a string; it should be an object"},
+        {R"({"decoder": {"type": "Fuse"}, "decoder": {"type": "Fuse"}})", "decoder is there twice"},
+        {"{\"model\": {\"vocab\": {\"a\x1b[31m\": 0}}}", "the file is not valid JSON"},
+        {R"({"model": {"vocab": {"a\u001b[31m\u202e": true}}})",
+         "model.vocab.a\\u{1b}[31m\\u{202e} is a boolean"},
+    };
+    for (const auto& [text, fault] : cases) {
+        INFO(text);
+        CHECK_THAT(fault_of(text), Contains(fault));
+    }
+}
+
+TEST_CASE("hostile files use bounded memory") {
+    CHECK_THAT(fault_of(std::string(100'000, '[')), Contains("is a list, not an object"));
+    CHECK_THAT(fault_of("{\"a\":" + std::string(100'000, '[')), Contains("is nested deeper than 64"));
+    std::string steps;
+    for (int i = 0; i < 40; ++i) steps += R"({"type": "Fuse"}, )";
+    CHECK_THAT(fault_of(R"({"decoder": {"type": "Sequence", "decoders": [)" + steps + "{}]}}"),
+               Contains("decoder.decoders[31] is one too many: at most 32 are allowed"));
+    CHECK_THAT(fault_of(R"({"decoder": {"type": ")" + std::string(300, 'x') + R"("}})"),
+               Contains("decoder.type has 300 bytes; allowed: up to 256"));
+    // A replacement that makes a token 256 times as long, again and again.
+    const std::string longer =
+        R"({"type": "Replace", "pattern": {"String": "a"}, "content": ")" + std::string(256, 'a') + R"("})";
+    CHECK_THAT(fault_of(R"({"decoder": {"type": "Sequence", "decoders": [)" + longer + "," + longer + "," +
+                        longer + R"(]}, "model": {"vocab": {"a": 0}}})"),
+               Contains("the token 'a' has more than 65535 bytes"));
+    CHECK_THAT(fault_of(R"({"decoder": {"type": "Fuse"}, "model": {"vocab": {")" + std::string(70'000, 'a') +
+                        R"(": 0}}})"),
+               Contains("aaaa…' has more than 65535 bytes"));
+    // Tokens whose ids are not new.
+    std::string many = R"({"model": {"vocab": {"a": 0)";
+    for (std::size_t i = 0; i < proto::kMaxVocab; ++i) many += ",\"\":1";
+    CHECK_THAT(fault_of(many), Contains("model.vocab. is one token too many; allowed: up to 1048576"));
+    // A large file that ends early.
+    std::string large = R"({"model": {"vocab": {)";
+    for (int i = 0; i < 100'000; ++i) large += "\"t" + std::to_string(i) + "\": " + std::to_string(i) + ", ";
+    CHECK_THAT(fault_of(large), Contains("the file is not valid JSON: parse error at line 1, column"));
+}
+
+}  // namespace croupier::text

@@ -1,0 +1,88 @@
+// The text of one sequence: what may be shown of it, and whether a stop string has ended it.
+//
+// The rule. Stop strings are searched in the decoded text, wherever tokens begin and end. The first that is
+// complete ends the sequence, with the token that completes it; of several that are complete at the same
+// byte, the first of the list counts. One that is complete within the first `min_tokens` tokens is not
+// obeyed, though one that begins there and ends later is. The text ends before the stop string, or after it
+// with `include_stop`.
+//
+// This is vLLM's rule, and differs in time only. vLLM sees text when no unfinished character follows it, so a
+// stop string before half a character ends the sequence one token later there, and may count for that token
+// and not for one of the first `min_tokens`. SGLang takes the first of the list that is anywhere in the last
+// tokens' text, so a stop string that is complete later may win there.
+//
+// The text is released up to the longest end that may still become a stop string. With `include_stop` nothing
+// is held back for stop strings, as a stop string is then a part of the text.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "text/stop_automaton.h"
+#include "text/text_decoder.h"
+
+namespace croupier::text {
+
+struct TextRules {
+    std::vector<std::string> stops;
+    std::uint64_t min_tokens = 0;
+    bool include_stop = false;
+    bool skip_special = true;
+};
+
+struct FoundStop {
+    std::uint32_t index;  // in TextRules::stops
+    std::uint64_t begin;  // the byte of the text where it begins
+    bool operator==(const FoundStop&) const = default;
+};
+
+struct TextProgress {
+    std::uint64_t released = 0;  // bytes of the text that stay, whatever follows
+    std::optional<FoundStop> stop;
+    bool operator==(const TextProgress&) const = default;
+};
+
+class SequenceText {
+  public:
+    // The table must outlive it. Throws TextError for stop strings that cannot be, and for a table without
+    // text.
+    SequenceText(const TokenTable& table, const TextRules& rules, std::span<const std::int32_t> prompt = {});
+
+    // Decodes the next token of the output and appends its text, released or not, to `text`. After a stop
+    // string has been found, only truncate() may follow. Tokens of a window are added one by one, so that
+    // none after the end is.
+    TextProgress add(std::int32_t token, std::string& text);
+    // The sequence ends for another reason than a stop string: all is released, and the rest of an unfinished
+    // character becomes U+FFFD. No stop string is searched in that.
+    TextProgress finish(std::string& text) const;
+    // Goes back to the first `tokens` tokens of the output. Returns the bytes that the text has then. What
+    // has been released of the tokens that remain stays so.
+    std::uint64_t truncate(std::size_t tokens, std::span<const std::int32_t> output);
+
+    std::size_t tokens() const { return state_.tokens; }
+    std::uint64_t bytes() const { return state_.bytes; }
+
+  private:
+    struct State {
+        DecoderState decoder;
+        StopAutomaton::Node node = StopAutomaton::kRoot;
+        std::uint64_t tokens = 0;
+        std::uint64_t bytes = 0;
+    };
+    // A state every 64 tokens is half a byte a token, and going back decodes 63 tokens at most.
+    static constexpr std::size_t kTokensPerState = 64;
+
+    TextProgress search(std::string_view added);
+
+    TextDecoder decoder_;
+    StopAutomaton stops_;
+    std::uint64_t min_tokens_;
+    bool include_stop_;
+    State state_;
+    std::vector<State> states_;  // [i] after i * kTokensPerState tokens
+};
+
+}  // namespace croupier::text

@@ -1,0 +1,115 @@
+#include "text/text_decoder.h"
+
+#include "text/text_error.h"
+
+namespace croupier::text {
+namespace {
+
+void append_replacements(std::string& text, std::size_t count) {
+    for (std::size_t i = 0; i < count; ++i) text += kReplacement;
+}
+
+// Bytes of a fallback are replaced one by one.
+void end_run(DecoderState& state, std::string& text) {
+    append_replacements(text, state.partial.count);
+    state.partial.count = 0;
+    state.is_broken = false;
+}
+
+}  // namespace
+
+TextDecoder::TextDecoder(const TokenTable& table, bool skip_special)
+    : table_(&table), joining_(table.chain().joining()), skip_special_(skip_special) {
+    if (!table.fault().empty()) throw TextError(table.fault());
+}
+
+DecoderState TextDecoder::begin(std::span<const std::int32_t> prompt) const {
+    DecoderState state;
+    state.to_strip = table_->chain().stripped_count();
+    std::string unused;
+    std::size_t next = 0;
+    while (next < prompt.size() && (state.is_first || state.to_strip > 0))
+        decode(state, prompt[next++], unused);
+    std::size_t end = prompt.size();
+    while (end > next && !settles(prompt[end - 1])) --end;
+    if (end > next) {
+        next = end - 1;
+        state.partial.count = 0;
+        state.is_broken = false;
+    }
+    for (; next < prompt.size(); ++next) decode(state, prompt[next], unused);
+    return state;
+}
+
+// Whether nothing before the token matters for what follows it, once the text has begun.
+bool TextDecoder::settles(std::int32_t id) const {
+    const auto token = table_->find(id);
+    if (!token || (token->is_special && skip_special_)) return false;
+    if (joining_ == Joining::kByteFallback) return !token->is_byte;
+    return token->is_utf8 && !token->bytes.empty();
+}
+
+void TextDecoder::decode(DecoderState& state, std::int32_t id, std::string& text) const {
+    const auto token = table_->find(id, state.is_first);
+    if (!token || (token->is_special && skip_special_)) return;
+    state.is_first = false;
+    const std::size_t from = text.size();
+    if (joining_ == Joining::kByteFallback) {
+        decode_fallback(state, *token, text);
+    } else if (token->is_utf8 && state.partial.count == 0) {
+        text += token->bytes;
+    } else {
+        append_characters(state.partial, token->bytes, text);
+    }
+    if (state.to_strip > 0) strip(state, text, from);
+}
+
+void TextDecoder::decode_fallback(DecoderState& state, const TokenTable::Token& token,
+                                  std::string& text) const {
+    PartialCharacter& partial = state.partial;
+    if (!token.is_byte) {
+        end_run(state, text);
+        text += token.bytes;
+        return;
+    }
+    const char byte = token.bytes.front();
+    const auto next = state.is_broken ? PartialCharacter::Next::kInvalid : partial.next(byte);
+    if (next == PartialCharacter::Next::kPartial) {
+        partial.bytes[partial.count++] = byte;
+    } else if (next == PartialCharacter::Next::kCharacter) {
+        text += partial.view();
+        text += byte;
+        partial.count = 0;
+    } else {
+        append_replacements(text, partial.count + std::size_t{1});
+        partial.count = 0;
+        state.is_broken = true;
+    }
+}
+
+void TextDecoder::strip(DecoderState& state, std::string& text, std::size_t from) const {
+    const std::string& stripped = table_->chain().stripped();
+    std::size_t end = from;
+    while (state.to_strip > 0 && end < text.size()) {
+        if (text.compare(end, stripped.size(), stripped) != 0) {
+            state.to_strip = 0;
+            break;
+        }
+        end += stripped.size();
+        --state.to_strip;
+    }
+    text.erase(from, end - from);
+}
+
+void TextDecoder::finish(DecoderState& state, std::string& text) const {
+    const std::size_t from = text.size();
+    if (joining_ == Joining::kByteFallback) {
+        end_run(state, text);
+    } else if (state.partial.count > 0) {
+        append_replacements(text, 1);
+        state.partial.count = 0;
+    }
+    if (state.to_strip > 0) strip(state, text, from);
+}
+
+}  // namespace croupier::text
