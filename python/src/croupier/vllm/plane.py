@@ -91,7 +91,7 @@ class Plane:
         if prefix is not None:
             self._reusable.remove(prefix)
         rest = set(names if prefix is None else names[len(prefix.names) :])
-        self._drop(lambda columns: not rest.isdisjoint(columns.names))
+        self._drop_with(rest)
         self._columns = self._columns_of(scheduled, names, prefix or Columns())
         if self._columns.names:
             self._reusable.append(self._columns)
@@ -100,12 +100,15 @@ class Plane:
         """The reusable columns with which a batch of these names starts."""
         return next((columns for columns in self._reusable if columns.is_prefix_of(scheduled, names)), None)
 
-    def _drop(self, is_dropped: Callable[[Columns], bool]) -> None:
-        """Drops reusable columns, and those that have become empty."""
+    def _drop_with(self, names: set[str]) -> None:
+        """Drops the reusable columns that have one of these requests, and those that have become empty."""
+        kept = []
         for columns in self._reusable:
-            if is_dropped(columns):
+            if not names.isdisjoint(columns.names):
                 columns.settle()
-        self._reusable = [columns for columns in self._reusable if columns.names and not is_dropped(columns)]
+            elif columns.names:
+                kept.append(columns)
+        self._reusable = kept
 
     def _columns_of(self, scheduled: Any, names: list[str], prefix: Columns) -> Columns:
         """The columns of a batch of these names; `prefix` has those of its first requests."""
@@ -225,8 +228,6 @@ class Plane:
                 f"step {step}, request {name}: the worker has {drawn}, the daemon {decision.token}"
             )
         if decision.error == DecisionError.VOID and self._may_be_void(name, batch, column):
-            self._drop(lambda _: True)
-            self._sequences.void(name, batch.columns.sequences[column], step)
             return
         reason = f"step {step}: {decision.error_text or decision.error}"
         errors[name] = refused(reason) if decision.error in _ASKED_FOR else failed(reason)
@@ -234,7 +235,7 @@ class Plane:
     def _may_be_void(self, name: str, batch: Batch, column: int) -> bool:
         """Whether the engine gives up this token too: the sequence is finished or counted back."""
         sequence = batch.columns.sequences[column]
-        return self._sequences.get(name) is not sequence or batch.order.step <= sequence.void_until
+        return self._sequences.get(name) is not sequence or batch.order.step <= sequence.counted_at
 
 
 def logprobs_of(answer: Any, width: int, rows: list[int] | None, count: int) -> Any:

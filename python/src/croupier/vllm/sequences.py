@@ -33,13 +33,11 @@ class Sequence:
     width: int = 0
     """Of its row of log-probs: the drawn token and the best; 0: it wants none."""
     counted_at: int = 0
-    """The last step at its admission: columns up to this one are no part of `due` any more."""
+    """The last step at its admission. What was in flight then is no part of `due`, and may be void."""
     live: bool = True
     """In the session's table."""
     parked: bool = False
     """Preempted: nothing of it is scheduled."""
-    void_until: int = 0
-    """Steps up to this one were in flight when it was truncated: their columns may be void."""
 
     @property
     def drawn(self) -> int:
@@ -81,11 +79,6 @@ class Sequences:
         self.in_flight.append(sequences)
         self._most_in_flight = max(self._most_in_flight, len(self.in_flight))
 
-    def void(self, name: str, sequence: Sequence, step: int) -> None:
-        """That step brings it no token."""
-        if self._by_name.get(name) is sequence and step > sequence.counted_at:
-            sequence.due -= 1
-
     def finish(self, name: str) -> None:
         self.refused.pop(name, None)
         sequence = self._by_name.pop(name, None)
@@ -124,7 +117,6 @@ class Sequences:
             else:
                 # The engine may have dropped tokens that were in flight (reset_prefix_cache).
                 self._session.truncate(known.uid, len(outputs))
-                known.void_until = last_step
         except (Error, ValueError) as error:
             self._refuse(new.req_id, str(error))
             return
