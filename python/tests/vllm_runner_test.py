@@ -47,6 +47,7 @@ def make_runner(rank: int, head: Any) -> Any:
     runner.vocab_size, runner.max_num_reqs = VOCAB, 16
     runner.lora_config = None
     runner.sampler = SimpleNamespace(add_request=lambda *_: None)
+    runner.num_speculative_steps = 2
     shard = head[rank * PADDED // RANKS : (rank + 1) * PADDED // RANKS]
     runner.model = SimpleNamespace(compute_logits=lambda hidden: hidden @ shard.T)
     return runner
@@ -63,15 +64,21 @@ def masking_model(head: Any) -> Any:
     return SimpleNamespace(compute_logits=compute_logits)
 
 
-@pytest.mark.parametrize("gathers", [False, True], ids=["alone", "gathered"])
-def test_each_rank_writes_its_own_shard_in_the_orders_order(
-    daemon: PrivateDaemon, monkeypatch: Any, gathers: bool
-) -> None:
+@pytest.fixture
+def local(monkeypatch: Any) -> Any:
+    """Its rank is the thread's."""
     monkeypatch.setattr(torch.cuda, "current_stream", lambda *_: SimpleNamespace(cuda_stream=0))
     monkeypatch.setattr(runners, "get_tensor_model_parallel_world_size", lambda: RANKS)
     local = threading.local()
     monkeypatch.setattr(runners, "get_tensor_model_parallel_rank", lambda: local.rank)
     monkeypatch.setattr(runners, "Writer", lambda path, rank, device: RankWriter(path, rank=rank))
+    return local
+
+
+@pytest.mark.parametrize("gathers", [False, True], ids=["alone", "gathered"])
+def test_each_rank_writes_its_own_shard_in_the_orders_order(
+    daemon: PrivateDaemon, local: Any, gathers: bool
+) -> None:
     generator = torch.Generator().manual_seed(3)
     head = torch.randn(PADDED, HIDDEN, generator=generator).to(torch.bfloat16)
     # An engine's padding holds anything: here what would win.
@@ -123,12 +130,58 @@ def test_each_rank_writes_its_own_shard_in_the_orders_order(
             runner.croupier_detach()
 
 
+@pytest.mark.parametrize("transport", ["rows", "lean"])
+def test_windows_are_verified_by_all_ranks(daemon: PrivateDaemon, local: Any, transport: str) -> None:
+    generator = torch.Generator().manual_seed(4)
+    head = torch.randn(PADDED, HIDDEN, generator=generator).to(torch.bfloat16)
+    head[VOCAB:] = 100.0
+    hidden = torch.randn(12, HIDDEN, generator=generator).to(torch.bfloat16).abs()
+    best = (hidden.float() @ head[:VOCAB].float().T).to(torch.bfloat16).argmax(dim=-1).tolist()
+    ranks = [make_runner(rank, head) for rank in range(RANKS)]
+    opened = {"vocab": VOCAB, "tp": RANKS, "padded_vocab": PADDED, "max_length": 64, "transport": transport}
+    with Session(endpoint=daemon.endpoint, name="windows", **opened) as session:
+        for local.rank, runner in enumerate(ranks):
+            runner.croupier_attach(session.segment_path, 20.0, 0, False)
+            runner.req_states = SimpleNamespace(prefill_len=SimpleNamespace(gpu=torch.tensor([1, 1, 1, 9])))
+        for uid in (1, 2, 3):
+            session.add(uid, [uid, uid], params=Params(temperature=0.0))
+        # a's second draft is wrong, c has a part of its prompt left, d has fewer rows than scheduled.
+        names = ["b", "c", "d", "a"]
+        ids = torch.zeros(12, dtype=torch.int32)
+        ids[4], ids[5], ids[9], ids[10] = best[3], best[4], best[8], best[9] ^ 1
+        batch = SimpleNamespace(
+            req_ids=names,
+            num_reqs=4,
+            logits_indices=torch.arange(3, 11),
+            cu_num_logits=torch.tensor([0, 3, 4, 5, 8], dtype=torch.int32),
+            input_ids=ids,
+            positions=torch.tensor([0, 0, 0, 1, 2, 3, 1, 1, 1, 2, 3, 0]),
+            idx_mapping=torch.tensor([0, 3, 1, 2]),
+        )
+        step = session.submit([1, 2, 3], rows=[3, 3, 2])
+        order = Order(step, [0, 1, 3], [3, 3, 2])
+        for output in sample(local, ranks, order, hidden, batch, ["a", "b", "c", "d"], [0, 0, 0, 1]):
+            assert output.num_sampled.tolist() == [3, 0, 1, 2]
+            sampled = output.sampled_token_ids.tolist()
+            assert (sampled[0], sampled[2][:1], sampled[3][:2]) == (best[3:6], [best[7]], best[8:10])
+        decided = session.wait(20.0).tokens.tolist()
+        assert decided == [best[8], best[9], -1, *best[3:6], best[7], -1]
+        for runner in ranks:
+            runner.croupier_detach()
+
+
 class RankWriter(runners.Writer):
     """The host's, with a GPU writer's arguments."""
 
 
 def sample(
-    local: Any, ranks: list[Any], order: Order, hidden: Any, batch: Any, scheduled: list[str]
+    local: Any,
+    ranks: list[Any],
+    order: Order,
+    hidden: Any,
+    batch: Any,
+    scheduled: list[str],
+    expected_rejected: list[int] | None = None,
 ) -> list[Any]:
     """All ranks at once, as their processes would: each waits for tokens that need the other's shard."""
 
@@ -137,7 +190,7 @@ def sample(
         runner.croupier_order, runner.croupier_scheduled = order, scheduled
         output, counts, rejected = runner.sample(hidden, batch, None)
         assert output.num_sampled is counts
-        assert rejected.tolist() == [0] * batch.num_reqs
+        assert rejected.tolist() == (expected_rejected or [0] * batch.num_reqs)
         return output
 
     with ThreadPoolExecutor(len(ranks)) as threads:

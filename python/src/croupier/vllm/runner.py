@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,9 @@ from croupier import Writer
 
 from . import shards
 from .order import Order
+from .verification import Layout, rows_of, sampled_of, sent
+
+NO_ARRAYS: Mapping[str, int] = {}
 
 
 def thin(sampler: Sampler) -> None:
@@ -134,11 +137,13 @@ class CroupierModelRunner(GPUModelRunner):
         if order.step is None:
             return _output(no_tokens, zeros, zeros)
         names = order.names(self.croupier_scheduled)
+        if order.rows is not None:
+            return self._verified(order, names, hidden_states, input_batch)
         if names == input_batch.req_ids:
             logits = self._written(order, self._logits_of(hidden_states, input_batch, None))
             counts = ones
             with self._where_tokens_come(logits):
-                sampled = self._awaited(order, requests)
+                sampled = self._drawn(order, requests)
         else:
             rows = self._rows_of(names, input_batch)
             logits = self._written(order, self._logits_of(hidden_states, input_batch, rows))
@@ -146,12 +151,24 @@ class CroupierModelRunner(GPUModelRunner):
             counts[rows] = 1
             with self._where_tokens_come(logits, rows):
                 sampled = torch.zeros_like(no_tokens)
-                sampled[rows] = self._awaited(order, len(names))
-        if self.croupier_verify_every and order.step % self.croupier_verify_every == 0:
+                sampled[rows] = self._drawn(order, len(names))
+        if self._is_copied(order):
             self._keep_rows(logits)
         if self.pp_handler is not None:
             self.croupier_under_way = sampled
         return _output(sampled, counts, zeros)
+
+    def _verified(
+        self, order: Order, names: list[str], hidden_states: torch.Tensor, input_batch: Any
+    ) -> tuple[SamplerOutput, torch.Tensor, torch.Tensor]:
+        """The tokens of a step of windows: the drafts that are accepted, and the one behind them."""
+        layout = Layout.of(self._places_of(names, input_batch), order.rows, input_batch.num_reqs, self.device)
+        rows = rows_of(layout, input_batch, self.req_states.prefill_len.gpu)
+        logits = self._written(order, self._logits_of(hidden_states, input_batch, None), rows.pointers())
+        tokens = self._awaited(order, len(rows.row_of))
+        if self._is_copied(order):
+            self._keep_rows(logits[rows.row_of.clamp(min=0).long()])
+        return _output(*sampled_of(layout, tokens, input_batch, 1 + self.num_speculative_steps))
 
     def postprocess_sampled(
         self, idx_mapping: torch.Tensor, sampled_tokens: torch.Tensor, *args: Any, **kwargs: Any
@@ -169,11 +186,13 @@ class CroupierModelRunner(GPUModelRunner):
         zeros = torch.zeros(self.max_num_reqs, dtype=torch.int32, device=self.device)
         return zeros, torch.ones_like(zeros), torch.zeros_like(zeros, dtype=torch.int64).view(-1, 1)
 
-    def _rows_of(self, names: list[str], input_batch: Any) -> torch.Tensor:
+    @staticmethod
+    def _places_of(names: list[str], input_batch: Any) -> list[int]:
         places = {name: row for row, name in enumerate(input_batch.req_ids)}
-        # From pinned memory: another copy would wait for the stream, and so for the tokens before these.
-        rows = torch.tensor([places[name] for name in names])
-        return rows.pin_memory().to(self.device, non_blocking=True) if self.device.type == "cuda" else rows
+        return [places[name] for name in names]
+
+    def _rows_of(self, names: list[str], input_batch: Any) -> torch.Tensor:
+        return sent(torch.tensor(self._places_of(names, input_batch)), self.device)
 
     def _logits_of(
         self, hidden_states: torch.Tensor, input_batch: Any, rows: torch.Tensor | None
@@ -195,7 +214,9 @@ class CroupierModelRunner(GPUModelRunner):
             return shards.part_of(row, get_tensor_model_parallel_rank(), ranks)
         return shards.own_logits(self.model, hidden)
 
-    def _written(self, order: Order, logits: torch.Tensor) -> torch.Tensor:
+    def _written(
+        self, order: Order, logits: torch.Tensor, arrays: Mapping[str, int] = NO_ARRAYS
+    ) -> torch.Tensor:
         """The rows of the step's columns: on their way into the segment."""
         writer = self.croupier_writer
         if writer is None:
@@ -211,7 +232,7 @@ class CroupierModelRunner(GPUModelRunner):
             raise RuntimeError(
                 f"step {order.step} cannot be begun: it is not scheduled, or its slot is not free yet"
             )
-        writer.enqueue_pointer(logits.data_ptr(), logits.stride(0), self._stream())
+        writer.enqueue_pointer(logits.data_ptr(), logits.stride(0), self._stream(), **arrays)
         return logits
 
     @contextlib.contextmanager
@@ -240,15 +261,22 @@ class CroupierModelRunner(GPUModelRunner):
         # vLLM's copy of the tokens for the engine core waits for the model's stream alone.
         self.output_copy_stream.wait_stream(side)
 
-    def _awaited(self, order: Order, count: int) -> torch.Tensor:
+    def _drawn(self, order: Order, count: int) -> torch.Tensor:
         """The step's tokens as vLLM has them, (count, 1), once the current stream has waited for them."""
+        # A column without a decision is -1 here: the engine core knows why, and the GPU indexes with tokens.
+        return torch.maximum(self._awaited(order, count).view(-1, 1), self.croupier_numbers[2][:count])
+
+    def _awaited(self, order: Order, count: int) -> torch.Tensor:
+        """The step's decisions, -1 where there is no token, once the current stream has waited for them."""
         tokens = torch.empty(count, dtype=torch.int32, device=self.device)
         # Neither this thread nor the GPU hangs on a daemon that is dead: the stream waits so long, no longer.
         self.croupier_writer.enqueue_awaited_tokens_pointer(
             order.step, tokens.data_ptr(), self.croupier_timeout, self._stream()
         )
-        # A column without a decision is -1 here: the engine core knows why, and the GPU indexes with tokens.
-        return torch.maximum(tokens.view(-1, 1), self.croupier_numbers[2][:count])
+        return tokens
+
+    def _is_copied(self, order: Order) -> bool:
+        return bool(self.croupier_verify_every) and order.step % self.croupier_verify_every == 0
 
     def _stream(self) -> int:
         return torch.cuda.current_stream(self.device).cuda_stream
