@@ -48,6 +48,7 @@ def make_runner(rank: int, head: Any) -> Any:
     runner.lora_config = None
     runner.sampler = SimpleNamespace(add_request=lambda *_: None)
     runner.num_speculative_steps = 2
+    runner.req_states = SimpleNamespace(prefill_len=SimpleNamespace(gpu=torch.tensor([1, 1, 1, 9])))
     shard = head[rank * PADDED // RANKS : (rank + 1) * PADDED // RANKS]
     runner.model = SimpleNamespace(compute_logits=lambda hidden: hidden @ shard.T)
     return runner
@@ -142,7 +143,6 @@ def test_windows_are_verified_by_all_ranks(daemon: PrivateDaemon, local: Any, tr
     with Session(endpoint=daemon.endpoint, name="windows", **opened) as session:
         for local.rank, runner in enumerate(ranks):
             runner.croupier_attach(session.segment_path, 20.0, 0, False)
-            runner.req_states = SimpleNamespace(prefill_len=SimpleNamespace(gpu=torch.tensor([1, 1, 1, 9])))
         for uid in (1, 2, 3):
             session.add(uid, [uid, uid], params=Params(temperature=0.0))
         # a's second draft is wrong, c has a part of its prompt left, d has fewer rows than scheduled.

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import random
+import subprocess
+import sys
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,7 +13,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from croupier.vllm.verification import Layout, rows_of, sampled_of  # noqa: E402
+from croupier.vllm import verification  # noqa: E402
+from croupier.vllm.verification import Layout  # noqa: E402
 
 HOST = torch.device("cpu")
 MOST = 5
@@ -67,8 +71,8 @@ class Batch:
     def layout(self) -> Layout:
         return Layout.of(self.order, [self.windows[request] for request in self.order], self.requests, HOST)
 
-    def rows(self) -> list[tuple[int, int, int]]:
-        found = []
+    def rows(self) -> list[tuple[int, ...]]:
+        found: list[tuple[int, ...]] = []
         for request in self.order:
             start = sum(len(line) for line in self.lines[:request])
             computed = self.prefill_len[self.states[request]] <= self.lines[request][0][1]
@@ -98,29 +102,43 @@ class Batch:
         return all_tokens, counts, rejected
 
 
-@pytest.mark.parametrize("seed", range(100))
-def test_rows_and_tokens_are_those_that_a_look_at_each_gives(seed: int) -> None:
+def compare(functions: Any, seed: int) -> None:
+    """`functions` has rows_of() and sampled_of()."""
     chance = random.Random(seed)
     batch = Batch(chance)
     layout = batch.layout()
-    rows = rows_of(layout, batch.tensors, torch.tensor(batch.prefill_len, dtype=torch.int32))
-    expected: list[Any] = batch.rows()
-    assert list(
-        zip(*(part.tolist() for part in (rows.row_of, rows.inputs, rows.positions)), strict=True)
-    ) == (expected)
-    assert {part.dtype for part in (rows.row_of, rows.inputs, rows.positions)} == {torch.int32}
+    rows = functions.rows_of(layout, batch.tensors, torch.tensor(batch.prefill_len, dtype=torch.int32))
+    parts = (rows.row_of, rows.inputs, rows.positions)
+    assert list(zip(*(part.tolist() for part in parts), strict=True)) == batch.rows()
+    assert {part.dtype for part in parts} == {torch.int32}
     tokens = []
     for request in batch.order:
         count = batch.windows[request]
-        most = min(count, len(batch.lines[request]))
-        accepted = chance.randint(0, most)
+        accepted = chance.randint(0, min(count, len(batch.lines[request])))
         tokens += [chance.randrange(500) for _ in range(accepted)] + [-1] * (count - accepted)
-    sampled, counts, rejected = sampled_of(
-        layout, torch.tensor(tokens, dtype=torch.int32), batch.tensors, MOST
-    )
+    decided = torch.tensor(tokens, dtype=torch.int32)
+    sampled, counts, rejected = functions.sampled_of(layout, decided, batch.tensors, MOST)
     own, own_counts, own_rejected = batch.sampled(tokens)
     assert sampled.shape == (batch.requests, MOST)
-    assert sampled.dtype == torch.int64
+    assert (sampled.dtype, counts.dtype, rejected.dtype) == (torch.int64, torch.int32, torch.int32)
     assert sampled.min() >= 0
     assert (counts.tolist(), rejected.tolist()) == (own_counts, own_rejected)
     assert [row[:count] for row, count in zip(sampled.tolist(), own_counts, strict=True)] == own
+
+
+@pytest.mark.parametrize("seed", range(100))
+def test_rows_and_tokens_are_those_that_a_look_at_each_gives(seed: int) -> None:
+    compare(verification, seed)
+
+
+def test_kernels_give_the_same() -> None:
+    """In Triton's interpreter, which has to be chosen before Triton is imported."""
+    pytest.importorskip("triton")
+    subprocess.run([sys.executable, __file__], env={**os.environ, "TRITON_INTERPRET": "1"}, check=True)
+
+
+if __name__ == "__main__":
+    from croupier.vllm import verification_kernels
+
+    for each in range(60):
+        compare(verification_kernels, each)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 from collections.abc import Iterable, Iterator, Mapping
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -21,9 +22,9 @@ from vllm.v1.worker.gpu.sample.sampler import Sampler
 
 from croupier import Writer
 
-from . import shards
+from . import shards, verification
 from .order import Order
-from .verification import Layout, rows_of, sampled_of, sent
+from .verification import Layout, sent, warm_up
 
 NO_ARRAYS: Mapping[str, int] = {}
 
@@ -111,6 +112,9 @@ class CroupierModelRunner(GPUModelRunner):
         self.croupier_timeout = timeout
         self.croupier_verify_every = verify_every
         self.croupier_gathers = gathers
+        if self.num_speculative_steps:
+            width = 1 + self.num_speculative_steps
+            warm_up(self.croupier_verification, width, self.req_states.prefill_len.gpu)
 
     def croupier_detach(self) -> None:
         writer, self.croupier_writer = self.croupier_writer, None
@@ -163,12 +167,13 @@ class CroupierModelRunner(GPUModelRunner):
     ) -> tuple[SamplerOutput, torch.Tensor, torch.Tensor]:
         """The tokens of a step of windows: the drafts that are accepted, and the one behind them."""
         layout = Layout.of(self._places_of(names, input_batch), order.rows, input_batch.num_reqs, self.device)
-        rows = rows_of(layout, input_batch, self.req_states.prefill_len.gpu)
+        rows = self.croupier_verification.rows_of(layout, input_batch, self.req_states.prefill_len.gpu)
         logits = self._written(order, self._logits_of(hidden_states, input_batch, None), rows.pointers())
         tokens = self._awaited(order, len(rows.row_of))
         if self._is_copied(order):
             self._keep_rows(logits[rows.row_of.clamp(min=0).long()])
-        return _output(*sampled_of(layout, tokens, input_batch, 1 + self.num_speculative_steps))
+        width = 1 + self.num_speculative_steps
+        return _output(*self.croupier_verification.sampled_of(layout, tokens, input_batch, width))
 
     def postprocess_sampled(
         self, idx_mapping: torch.Tensor, sampled_tokens: torch.Tensor, *args: Any, **kwargs: Any
@@ -185,6 +190,16 @@ class CroupierModelRunner(GPUModelRunner):
         """Zeros, ones and tokens that are 0, for a batch of any size: constants, which vLLM only reads."""
         zeros = torch.zeros(self.max_num_reqs, dtype=torch.int32, device=self.device)
         return zeros, torch.ones_like(zeros), torch.zeros_like(zeros, dtype=torch.int64).view(-1, 1)
+
+    @functools.cached_property
+    def croupier_verification(self) -> ModuleType:
+        """Where windows are laid out and their tokens counted."""
+        if self.device.type != "cuda":
+            return verification
+        # It needs Triton, which hosts without a GPU may lack.
+        from . import verification_kernels
+
+        return verification_kernels
 
     @staticmethod
     def _places_of(names: list[str], input_batch: Any) -> list[int]:

@@ -6,6 +6,7 @@ vLLM may know only there how many of a request's drafts are verified. So nothing
 from __future__ import annotations
 
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -96,3 +97,19 @@ def sampled_of(
         torch.where(draws, sampled, 0).int(),
         torch.where(draws, rejected, 0).int(),
     )
+
+
+def warm_up(functions: Any, width: int, prefill_len: torch.Tensor) -> None:
+    """Has kernels compiled before there are requests: `functions` has rows_of() and sampled_of()."""
+    device = prefill_len.device
+    numbers = torch.zeros(1, dtype=torch.int32, device=device)
+    batch = SimpleNamespace(
+        cu_num_logits=torch.arange(2, dtype=torch.int32, device=device),
+        logits_indices=numbers.long(),
+        input_ids=numbers,
+        positions=numbers.long(),
+        idx_mapping=numbers.long(),
+    )
+    layout = Layout.of([0], [1], 1, device)
+    functions.rows_of(layout, batch, prefill_len)
+    functions.sampled_of(layout, numbers, batch, width)
