@@ -43,18 +43,20 @@ class Engine:
             **(croupier or {}),
         }
         register()
+        given = {
+            "max_model_len": 256,
+            "max_num_seqs": 8,
+            "max_num_batched_tokens": 64,
+            "enable_prefix_caching": False,
+        }
         self.llm = LLM(
             model=str(folder),
             load_format="dummy",
             skip_tokenizer_init=True,
-            max_model_len=256,
-            max_num_seqs=8,
-            max_num_batched_tokens=64,
-            enable_prefix_caching=False,
             pipeline_parallel_size=stages,
             distributed_executor_backend=executor,
             additional_config={"croupier": options},
-            **changes,
+            **{**given, **changes},
         )
 
     @property

@@ -16,6 +16,7 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("vllm")
 pytest.importorskip("host_engine", exc_type=ImportError)
 
+from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 from vllm.lora.layers import LogitsProcessorWithLoRA, LoRAMapping  # noqa: E402
 from vllm.lora.layers import logits_processor as lora_logits  # noqa: E402
 from vllm.lora.punica_wrapper.punica_cpu import PunicaWrapperCPU  # noqa: E402
@@ -170,6 +171,34 @@ def test_windows_are_verified_by_all_ranks(daemon: PrivateDaemon, local: Any, tr
             runner.croupier_detach()
 
 
+class NeverWaits(TorchDispatchMode):
+    """Fails where the host would wait for a GPU: it would to see a tensor's values, or how many there are."""
+
+    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        name = function.overloadpacket.__name__
+        assert name not in {"_local_scalar_dense", "nonzero", "masked_select", "unique", "repeat_interleave"}
+        if name in {"index", "index_put", "index_put_"}:
+            assert not any(each is not None and each.dtype == torch.bool for each in args[1])
+        return function(*args, **(kwargs or {}))
+
+
+def test_windows_are_laid_out_and_counted_without_a_wait_for_the_device(monkeypatch: Any) -> None:
+    runner = lone_runner(monkeypatch, lambda hidden: torch.zeros(len(hidden), VOCAB))
+    runner.croupier_order, runner.croupier_scheduled = Order(1, [1, 0], [2, 3]), ["a", "b", "c"]
+    batch = SimpleNamespace(
+        req_ids=["b", "c", "a"],
+        num_reqs=3,
+        logits_indices=torch.arange(6),
+        cu_num_logits=torch.tensor([0, 2, 3, 6], dtype=torch.int32),
+        input_ids=torch.zeros(6, dtype=torch.int32),
+        positions=torch.arange(6),
+        idx_mapping=torch.tensor([0, 1, 2]),
+    )
+    with NeverWaits():
+        output, _, _ = runner.sample(torch.zeros(6, HIDDEN), batch, None)
+    assert output.sampled_token_ids.shape == (3, 3)
+
+
 class RankWriter(runners.Writer):
     """The host's, with a GPU writer's arguments."""
 
@@ -205,7 +234,7 @@ class SilentWriter:
     def begin(self, step: int) -> bool:
         return True
 
-    def enqueue_pointer(self, address: int, stride: int, stream: int) -> None:
+    def enqueue_pointer(self, address: int, stride: int, stream: int, **arrays: int) -> None:
         self.address, self.stride = address, stride
 
     def enqueue_awaited_tokens_pointer(self, *_: Any) -> None:

@@ -193,3 +193,22 @@ def test_a_bad_row_behind_a_requests_end_or_of_a_rejected_draft_is_no_error(engi
     assert finished["stopped"].finish_reason == "stop"
     for output in finished.values():
         assert list(output.token_ids) == greedy(list(range(20)), 7)
+
+
+def test_a_prompt_that_is_cached_begins_with_drafts_that_stand_for_none(
+    tmp_path: Path, monkeypatch: Any
+) -> None:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    monkeypatch.setattr(host_engine.HostPlatform, "schedules_ahead", True)
+    engine = speculating(tmp_path, enable_prefix_caching=True)
+    engine.executor.drafter = mixed(greedily)
+    # One token more than whole blocks: what is left of a cached prompt is padded with drafts.
+    prompts = [[place, *range(16 * (1 + place % 2))] for place in range(60, 64)]
+    for cached in (False, True):
+        engine.executor.windows.clear()
+        outputs = engine.generate(prompts, [GREEDY] * 4)
+        for prompt, output in zip(prompts, outputs, strict=True):
+            assert list(output.token_ids) == greedy(prompt, 12)
+        assert ((1 + DRAFTS, 1) in engine.executor.windows[:4]) == cached
+    assert engine.verifier.differing == []
+    engine.close()

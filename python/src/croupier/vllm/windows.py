@@ -62,13 +62,12 @@ class WindowPlane(Plane):
         not know, or that a grammar does not allow. It learns them between the two."""
 
     def _next_columns(self, scheduled: Any) -> Windows:
-        self._drafts = scheduled.scheduled_spec_decode_tokens
+        self._drafts = known = scheduled.scheduled_spec_decode_tokens
         computed, counts = computed_of(scheduled), scheduled.num_scheduled_tokens
-        windows, places = Windows(), []
+        windows, places, drawing = Windows(), [], self._sequences.drawing
         for place, (name, count) in enumerate(counts.items()):
-            drafts = len(self._drafts.get(name, ()))
-            sequence = self._sequences.drawing(name, computed[name] + count - drafts)
-            if sequence is not None:
+            drafts = len(known[name]) if name in known else 0
+            if (sequence := drawing(name, computed[name] + count - drafts)) is not None:
                 windows.add(name, sequence, drafts)
                 places.append(place)
         if len(places) < len(counts):
