@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -52,15 +53,28 @@ class Session:
         rows = sum(self.submitted[self.collected - 1][3])
         errors = [self.errors.get(row, 0) for row in range(rows)]
         self.errors = {}
+        decisions = [
+            SimpleNamespace(token=-1 if error else TOKEN, error=error, error_text=str(error))
+            for error in errors
+        ]
         return SimpleNamespace(
-            step=self.collected,
-            tokens=np.array([-1 if error else TOKEN for error in errors]),
-            errors=errors,
-            decisions=[
-                SimpleNamespace(token=-1 if error else TOKEN, error=error, error_text=str(error))
-                for error in errors
-            ],
+            step=self.collected, decisions=decisions, mismatches=partial(different, decisions)
         )
+
+
+def different(
+    decisions: list[Any], sampled: list[list[int]], places: list[int], rows: list[int]
+) -> list[int]:
+    """As Step.mismatches()."""
+    found, first = [], 0
+    for column, (place, count) in enumerate(zip(places, rows, strict=True)):
+        own = decisions[first : first + count]
+        tokens = [one.token for one in own if one.token >= 0]
+        failed = own[len(tokens)].error if len(tokens) < count else DecisionError.REJECTED
+        if not tokens or tokens != sampled[place] or failed != DecisionError.REJECTED:
+            found.append(column)
+        first += count
+    return found
 
 
 class Engine:

@@ -166,18 +166,19 @@ def run(engine: Engine, asked: dict[str, tuple[list[int], dict[str, Any]]]) -> d
     return finished
 
 
-@pytest.mark.parametrize("nan_at", range(20, 28))
 def test_a_row_that_nobody_can_decide_ends_its_own_request_behind_the_tokens_before_it(
-    engine: Engine, nan_at: int
+    engine: Engine,
 ) -> None:
     engine.executor.drafter = right(greedily)
-    engine.executor.nan_at = nan_at
     prompts = {"good": [1, 2, 3], "bad": list(range(20))}
-    finished = run(engine, {name: (prompt, {**GREEDY, "max_tokens": 14}) for name, prompt in prompts.items()})
-    assert list(finished["good"].token_ids) == greedy(prompts["good"], 14)
-    assert finished["bad"].finish_reason == "error"
-    assert "NaN" in finished["bad"].stop_reason
-    assert list(finished["bad"].token_ids) == greedy(prompts["bad"], nan_at - 20)
+    for nan_at in range(20, 28):
+        engine.executor.nan_at = nan_at
+        asked = {name: (prompt, {**GREEDY, "max_tokens": 14}) for name, prompt in prompts.items()}
+        finished = run(engine, asked)
+        assert list(finished["good"].token_ids) == greedy(prompts["good"], 14)
+        assert finished["bad"].finish_reason == "error"
+        assert "NaN" in finished["bad"].stop_reason
+        assert list(finished["bad"].token_ids) == greedy(prompts["bad"], nan_at - 20)
 
 
 def test_a_bad_row_behind_a_requests_end_or_of_a_rejected_draft_is_no_error(engine: Engine) -> None:
@@ -193,6 +194,15 @@ def test_a_bad_row_behind_a_requests_end_or_of_a_rejected_draft_is_no_error(engi
     assert finished["stopped"].finish_reason == "stop"
     for output in finished.values():
         assert list(output.token_ids) == greedy(list(range(20)), 7)
+
+
+def test_a_request_ends_at_the_models_longest_length(engine: Engine) -> None:
+    engine.executor.drafter = mixed(greedily)
+    prompts = [[place, *range(200 + place)] for place in range(30, 38)]
+    outputs = engine.generate(prompts, [{**GREEDY, "max_tokens": 100}] * 8)
+    for prompt, output in zip(prompts, outputs, strict=True):
+        assert list(output.token_ids) == greedy(prompt, 256 - len(prompt))
+        assert output.finish_reason == "length"
 
 
 def test_a_prompt_that_is_cached_begins_with_drafts_that_stand_for_none(

@@ -7,6 +7,7 @@ that is decided before it, so that the stream is the one without drafts. Nothing
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import accumulate, takewhile
 from typing import Any
 
 from croupier import DecisionError
@@ -104,23 +105,36 @@ class WindowPlane(Plane):
         return first
 
     def _compare(self, batch: Batch, answer: Any, output: Any, errors: dict[str, str]) -> None:
-        windows, step = batch.columns, batch.order.step
-        tokens, faults = answer.tokens.tolist(), answer.errors
-        starts, start = [0] * len(output.req_ids), 0
-        for column, (name, rows) in enumerate(zip(windows.names, windows.rows, strict=True)):
-            decided = tokens[start : start + rows]
-            if -1 in decided:
-                del decided[decided.index(-1) :]
-            place, behind = output.req_id_to_index[name], start + len(decided)
-            if len(decided) < rows and not (decided and faults[behind] == DecisionError.REJECTED):
-                self._look_at(batch, column, answer.decisions[behind], output, errors, decided)
-            elif decided != output.sampled_token_ids[place]:
-                raise other_tokens(step, name, output.sampled_token_ids[place], decided)
-            self._sequences.rejected(
-                name, windows.sequences[column], step, 1 + windows.drafts[column] - len(decided)
-            )
-            starts[place] = start
-            start += rows
+        windows, sampled = batch.columns, output.sampled_token_ids
+        places = [output.req_id_to_index[name] for name in windows.names]
+        for column in answer.mismatches(sampled, places, windows.rows):
+            self._look_at_window(batch, column, answer, output, errors)
+        step, get = batch.order.step, self._sequences.get
+        for name, sequence, drafts, place in zip(
+            windows.names, windows.sequences, windows.drafts, places, strict=True
+        ):
+            # As the scheduler does, which takes rejected rows off its count where they are part of it.
+            rejected = 1 + drafts - len(sampled[place])
+            if rejected and get(name) is sequence and step > sequence.counted_at:
+                sequence.due -= rejected
         if windows.width:
-            logprobs = logprobs_of(answer, windows.width, None, len(tokens))
-            output.logprobs = logprobs._replace(cu_num_generated_tokens=starts)
+            first = [0] * len(output.req_ids)
+            for place, end, rows in zip(places, accumulate(windows.rows), windows.rows, strict=True):
+                first[place] = end - rows
+            logprobs = logprobs_of(answer, windows.width, None, sum(windows.rows))
+            output.logprobs = logprobs._replace(cu_num_generated_tokens=first)
+
+    def _look_at_window(
+        self, batch: Batch, column: int, answer: Any, output: Any, errors: dict[str, str]
+    ) -> None:
+        """A window that ends with an error, or has other tokens than the workers'."""
+        rows = batch.columns.rows
+        first = sum(rows[:column])
+        decisions = answer.decisions[first : first + rows[column]]
+        decided = [decision.token for decision in takewhile(lambda one: one.token >= 0, decisions)]
+        failed = decisions[len(decided)] if len(decided) < len(decisions) else None
+        if failed is None or (decided and failed.error == DecisionError.REJECTED):
+            name = batch.columns.names[column]
+            drawn = output.sampled_token_ids[output.req_id_to_index[name]]
+            raise other_tokens(batch.order.step, name, drawn, decided)
+        self._look_at(batch, column, failed, output, errors, decided)
