@@ -270,14 +270,22 @@ def test_with_one_stage_no_logits_are_kept_behind_their_step(
         assert [logits() for logits in made] == [None] * step
 
 
-@pytest.mark.parametrize("stages", [1, 2])
-@pytest.mark.parametrize("last", [True, False])
-def test_with_stages_the_profile_has_room_for_the_logits_under_way(
-    monkeypatch: Any, stages: int, last: bool
+@pytest.mark.parametrize(
+    ("stages", "last", "drafts", "rows"),
+    [(1, True, 0, 0), (2, True, 0, 3 * 7), (2, False, 0, 0), (1, True, 2, 3 * 7), (1, True, 9, 40)],
+)
+def test_the_profile_has_room_for_the_logits_that_it_does_not_make(
+    monkeypatch: Any, stages: int, last: bool, drafts: int, rows: int
 ) -> None:
+    """Those of several batches with stages, and those of drafts."""
     runner = lone_runner(monkeypatch, None)
     runner.is_last_pp_rank, runner.pp_handler = last, object() if stages > 1 else None
-    runner.vllm_config = SimpleNamespace(max_concurrent_batches=3)
+    runner.num_speculative_steps = drafts
+    runner.vllm_config = SimpleNamespace(
+        max_concurrent_batches=3,
+        num_speculative_tokens=drafts,
+        scheduler_config=SimpleNamespace(max_num_seqs=7, max_num_batched_tokens=40),
+    )
     runner.max_num_reqs = 7
     runner.model_config = SimpleNamespace(head_dtype=torch.float32)
     made, during = [], []
@@ -293,7 +301,7 @@ def test_with_stages_the_profile_has_room_for_the_logits_under_way(
         runners.GPUModelRunner, "profile_run", lambda self: during.extend(ref().shape for ref in made)
     )
     runner.profile_run()
-    assert during == ([(3, 7, VOCAB)] if last and stages > 1 else [])
+    assert during == ([(rows, VOCAB)] if rows else [])
     assert [ref() for ref in made] == [None] * len(during)
 
 

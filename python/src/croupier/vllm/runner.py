@@ -22,7 +22,7 @@ from vllm.v1.worker.gpu.sample.sampler import Sampler
 
 from croupier import Writer
 
-from . import shards, verification
+from . import shards, speculation, verification
 from .order import Order
 from .verification import Layout, sent, warm_up
 
@@ -65,19 +65,23 @@ class CroupierModelRunner(GPUModelRunner):
             thin(self.sampler)
 
     def profile_run(self, *args: Any, **kwargs: Any) -> None:
+        # vLLM deals out what its run leaves, and has to leave room for more logits than that run makes.
         kept = None
-        if self.is_last_pp_rank and self.pp_handler is not None:
-            # The next batches' models run while the logits of those before them are still read (`sample`):
-            # vLLM deals out what its run leaves, and has to leave room for them.
+        if rows := self._more_rows():
             kept = torch.empty(
-                self.vllm_config.max_concurrent_batches,
-                self.max_num_reqs,
+                rows,
                 -(-self.vocab_size // get_tensor_model_parallel_world_size()),
                 dtype=self.model_config.head_dtype,
                 device=self.device,
             )
         super().profile_run(*args, **kwargs)
         del kept
+
+    def _more_rows(self) -> int:
+        if self.is_last_pp_rank and self.pp_handler is not None:
+            # The next batches' models run while the logits of those before them are still read (`sample`).
+            return self.vllm_config.max_concurrent_batches * self.max_num_reqs
+        return speculation.rows_of(self.vllm_config) if self.num_speculative_steps else 0
 
     def _dummy_sampler_run(self, hidden_states: torch.Tensor) -> None:
         self.croupier_hidden = hidden_states[:2].clone()
