@@ -136,6 +136,15 @@ def test_drafts_are_refused_with_releases_that_croupier_does_not_speculate_with(
     assert [fault for fault in faults(speculating()) if "which Croupier supports with vLLM 0.33" in fault]
 
 
+def test_a_drafter_that_samples_is_told_that_it_does_not() -> None:
+    engine = speculating()
+    assert speculation.advice(engine) == ""
+    engine.speculative_config.draft_sample_method = "greedy"
+    assert speculation.advice(engine) == ""
+    engine.speculative_config.draft_sample_method = "probabilistic"
+    assert "Leave it out" in speculation.advice(engine)
+
+
 def test_a_step_has_room_for_the_rows_that_may_be_scheduled() -> None:
     assert speculation.rows_of(engine()) == 256
     assert speculation.rows_of(speculating(drafts=3)) == 1024

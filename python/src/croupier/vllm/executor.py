@@ -223,6 +223,10 @@ class WithSession:
             raise
         logger.info("Croupier decides the tokens: %s, %s, %s", session.segment_path, transport, geometry)
         logger.info(compat.current().about_rng)
+        if window > 1:
+            logger.info("Croupier verifies up to %d drafts of each request in a step", window - 1)
+        if text := speculation.advice(config):
+            logger.warning(text)
         cache = config.cache_config
         cached = (cache.num_gpu_blocks or 0) * (cache.block_size or 0)
         room = room_of(session.segment_path, sequences_at_once, cached, longest)

@@ -23,6 +23,17 @@ def rows_of(vllm_config: Any) -> int:
     return max(requests, min(requests * window_of(vllm_config), scheduler.max_num_batched_tokens))
 
 
+def advice(vllm_config: Any) -> str:
+    """Empty: there is none."""
+    speculative = vllm_config.speculative_config
+    if getattr(speculative, "draft_sample_method", "greedy") == "greedy":
+        return ""
+    return (
+        f"draft_sample_method is {speculative.draft_sample_method!r}, which takes GPU memory and changes "
+        "nothing with Croupier: the drafter's most likely tokens are its drafts. Leave it out"
+    )
+
+
 def faults(vllm_config: Any) -> list[str]:
     speculative = vllm_config.speculative_config
     if speculative is None:
