@@ -58,7 +58,6 @@ class Batch:
             starts.append(len(indices))
         self.states = states
         self.tensors = SimpleNamespace(
-            num_reqs=self.requests,
             input_ids=torch.tensor(ids, dtype=torch.int32),
             positions=torch.tensor(positions),
             logits_indices=torch.tensor(indices),
@@ -68,8 +67,11 @@ class Batch:
         self.order = list(self.windows)
         chance.shuffle(self.order)
 
-    def layout(self) -> Layout:
-        return Layout.of(self.order, [self.windows[request] for request in self.order], self.requests, HOST)
+    def layout(self, device: Any) -> Layout:
+        return Layout.of(self.order, [self.windows[request] for request in self.order], self.requests, device)
+
+    def on(self, device: Any) -> SimpleNamespace:
+        return SimpleNamespace(**{name: tensor.to(device) for name, tensor in vars(self.tensors).items()})
 
     def rows(self) -> list[tuple[int, ...]]:
         found: list[tuple[int, ...]] = []
@@ -102,12 +104,13 @@ class Batch:
         return all_tokens, counts, rejected
 
 
-def compare(functions: Any, seed: int) -> None:
+def compare(functions: Any, seed: int, device: Any = HOST) -> None:
     """`functions` has rows_of() and sampled_of()."""
     chance = random.Random(seed)
     batch = Batch(chance)
-    layout = batch.layout()
-    rows = functions.rows_of(layout, batch.tensors, torch.tensor(batch.prefill_len, dtype=torch.int32))
+    layout, tensors = batch.layout(device), batch.on(device)
+    prefill_len = torch.tensor(batch.prefill_len, dtype=torch.int32, device=device)
+    rows = functions.rows_of(layout, tensors, prefill_len)
     parts = (rows.row_of, rows.inputs, rows.positions)
     assert list(zip(*(part.tolist() for part in parts), strict=True)) == batch.rows()
     assert {part.dtype for part in parts} == {torch.int32}
@@ -116,8 +119,8 @@ def compare(functions: Any, seed: int) -> None:
         count = batch.windows[request]
         accepted = chance.randint(0, min(count, len(batch.lines[request])))
         tokens += [chance.randrange(500) for _ in range(accepted)] + [-1] * (count - accepted)
-    decided = torch.tensor(tokens, dtype=torch.int32)
-    sampled, counts, rejected = functions.sampled_of(layout, decided, batch.tensors, MOST)
+    decided = torch.tensor(tokens, dtype=torch.int32, device=device)
+    sampled, counts, rejected = functions.sampled_of(layout, decided, tensors, MOST)
     own, own_counts, own_rejected = batch.sampled(tokens)
     assert sampled.shape == (batch.requests, MOST)
     assert (sampled.dtype, counts.dtype, rejected.dtype) == (torch.int64, torch.int32, torch.int32)
@@ -135,6 +138,14 @@ def test_kernels_give_the_same() -> None:
     """In Triton's interpreter, which has to be chosen before Triton is imported."""
     pytest.importorskip("triton")
     subprocess.run([sys.executable, __file__], env={**os.environ, "TRITON_INTERPRET": "1"}, check=True)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
+@pytest.mark.parametrize("seed", range(100))
+def test_kernels_give_the_same_on_a_gpu(seed: int) -> None:
+    from croupier.vllm import verification_kernels
+
+    compare(verification_kernels, seed, torch.device("cuda"))
 
 
 if __name__ == "__main__":
