@@ -69,7 +69,7 @@ def parameters_of(kind: str, batch: int, steps: int) -> list[dict[str, Any]]:
 class Engine:
     """An LLM over host_engine.py's model, with rows that cost nothing to make."""
 
-    def __init__(self, place: str, most: int, samplers: int) -> None:
+    def __init__(self, place: str, most: int, samplers: int, drafts: int) -> None:
         sys.path[:0] = [place, str(Path(place) / "tests")] if place else [str(_TESTS)]
         self._folder = tempfile.TemporaryDirectory()
         os.environ["XDG_RUNTIME_DIR"] = self._folder.name
@@ -80,17 +80,36 @@ class Engine:
         from croupier.vllm import register
 
         rows = np.random.default_rng(1).normal(0, 3, (64, host_engine.VOCAB)).astype(np.float32)
+        best = rows.argmax(axis=1).tolist()
+        base, speculates = host_engine.HostExecutorWithSession, {}
+        if drafts:
+            import torch
+            from host_speculation import NGRAM, SpeculatingExecutor
 
-        class Executor(host_engine.HostExecutorWithSession):
+            # Others would take the cores from what is measured.
+            torch.set_num_threads(1)
+            base = SpeculatingExecutor
+            speculates = {"speculative_config": {**NGRAM, "num_speculative_tokens": drafts}}
+
+        class Executor(base):
             def _init_executor(self) -> None:
                 super()._init_executor()
                 self.thread = Inline()
+                self.drafter = self._half
+
+            def _half(self, tokens: list[int], count: int) -> list[int]:
+                """The first half of them is right."""
+                right = [best[(len(tokens) + place) % len(best)] for place in range((count + 1) // 2)]
+                return right + [-1] * (count - len(right))
 
             def rank_determine_available_memory(self) -> int:
                 return most * super().rank_determine_available_memory()
 
             def _row(self, name: str) -> Any:
                 return rows[len(self.requests[name].tokens) % len(rows)]
+
+            def _row_of(self, tokens: list[int]) -> Any:
+                return rows[len(tokens) % len(rows)]
 
         config = Path(self._folder.name) / "config.json"
         config.write_text(json.dumps(host_engine.model_config()))
@@ -106,6 +125,7 @@ class Engine:
             enable_prefix_caching=False,
             disable_log_stats=True,
             distributed_executor_backend=Executor,
+            **speculates,
             additional_config={
                 "croupier": {
                     "samplers": samplers,
@@ -196,12 +216,13 @@ def main() -> int:
     parser.add_argument("--kinds", default=",".join(KINDS))
     parser.add_argument("--steps", type=int, default=120)
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--drafts", type=int, default=0, help="speculate with so many drafts")
     parser.add_argument("--samplers", type=int, default=1, help="a step's submission wakes those that sleep")
     arguments = parser.parse_args()
     arguments.folder.mkdir(parents=True, exist_ok=True)
     batches = [int(text) for text in arguments.batches.split(",")]
     places = {"after": ""} | ({"before": str(arguments.before.resolve())} if arguments.before else {})
-    given = max(batches), arguments.samplers
+    given = max(batches), arguments.samplers, arguments.drafts
     sides = {name: Side(name, Engine, Engine.close, place, *given) for name, place in places.items()}
     table = []
     try:

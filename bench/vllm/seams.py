@@ -62,6 +62,8 @@ BATCH = ["self", "scheduler_output", "non_block"]
 GRAMMAR = ["self", "grammar_output", "non_block"]
 CORE, OUTPUT = "v1/engine/core.py", "v1/core/sched/output.py"
 PIPELINE, GUMBEL = "v1/worker/gpu/pp_utils.py", "v1/worker/gpu/sample/gumbel.py"
+INPUTS, DRAFTS = "v1/worker/gpu/input_batch.py", "v1/worker/gpu/spec_decode/"
+GRAMMARS = "v1/structured_output/__init__.py"
 PROCESSOR, PROTOCOL = "v1/engine/input_processor.py", "entrypoints/openai/engine/protocol.py"
 
 # fmt: off
@@ -177,6 +179,36 @@ SEAMS = [
     Seam("sampling_params.py", "SamplingParams", "seed", type="int | None"),
     Seam("sampling_params.py", "SamplingParams", "logprobs", type="int | None"),
     Seam("sampling_params.py", "SamplingParams", "trace_decode_token_ids", since=V33),
+    # Of engines that speculate.
+    Seam(OUTPUT, "SchedulerOutput", "scheduled_spec_decode_tokens", type="dict[str, list[int]]", since=V33),
+    Seam(SCHEDULER, "Scheduler", "update_draft_token_ids_in_output", ["self", "draft_token_ids"], since=V33),
+    Seam(SCHEDULER, "Scheduler", "update_draft_token_ids", ["self", "draft_token_ids"], since=V33),
+    Seam(SCHEDULER, "Scheduler", "_update_request_with_output", ["self", "request"], since=V33),
+    Seam(GRAMMARS, "StructuredOutputManager", "grammar_bitmask", ["self", "requests"], since=V33),
+    Seam(GRAMMARS, "StructuredOutputManager", "validate_tokens", ["self", "request"], since=V33),
+    Seam("v1/outputs.py", "LogprobsLists", "slice_request", ["self", "req_idx", "num_positions"], since=V33),
+    Seam(INPUTS, "InputBatch", "cu_num_logits", type="torch.Tensor", since=V33),
+    Seam(INPUTS, "InputBatch", "logits_indices", type="torch.Tensor", since=V33),
+    Seam(INPUTS, "InputBatch", "input_ids", type="torch.Tensor", since=V33),
+    Seam(INPUTS, "InputBatch", "positions", type="torch.Tensor", since=V33),
+    Seam(INPUTS, "InputBatch", "idx_mapping", type="torch.Tensor", since=V33),
+    Seam(INPUTS, "", "_combine_sampled_and_draft_tokens_kernel", ["input_ids_ptr"], since=V33),
+    Seam(INPUTS, "", "_get_num_sampled_and_rejected_kernel", ["num_sampled_ptr"], since=V33),
+    Seam(INPUTS, "", "_post_update_kernel", ["idx_mapping_ptr"], since=V33),
+    Seam(DRAFTS + "rejection_sampler.py", "", "_gather_draft_sampled_kernel", ["draft_sampled_ptr"],
+         since=V33),
+    Seam(DRAFTS + "adaptive_verification.py", "AdaptiveVerificationManager", "reallocate_drafts", ["self"],
+         since=V33),
+    Seam(RUNNER, "GPUModelRunner", "prepare_inputs", ["self", "scheduler_output"], since=V33),
+    Seam(RUNNER, "GPUModelRunner", "num_speculative_steps", since=V33),
+    Seam("v1/worker/gpu/states.py", "RequestState", "prefill_len", since=V33),
+    Seam(PROCESSOR, "InputProcessor", "speculative_config", since=V33),
+    Seam("sampling_params.py", "SamplingParams", "_validate_spec_decode", ["self", "speculative_config"],
+         since=V33),
+    Seam("config/vllm.py", "VllmConfig", "num_speculative_tokens", ["self"], since=V33),
+    Seam("config/speculative.py", "SpeculativeConfig", "method", since=V33),
+    Seam("config/speculative.py", "SpeculativeConfig", "rejection_sample_method",
+         type="RejectionSampleMethod", since=V33),
 ]
 
 CALLS = [
@@ -202,6 +234,10 @@ CALLS = [
          "scheduler_output"),
     Call(RUNNER, "GPUModelRunner.profile_run", "self._dummy_sampler_run", "sample_hidden_states"),
     Call(RUNNER, "GPUModelRunner.sample_tokens", "self.sample", "hidden_states, input_batch, grammar_output"),
+    # The front end's request is looked at with the configuration that the plugin takes away.
+    Call(PROCESSOR, "InputProcessor._validate_params", "params.verify",
+         "self.model_config, self.speculative_config, self.structured_outputs_config, self.tokenizer",
+         since=V33),
     Call(LOGITS, "LogitsProcessor._get_logits", "self._gather_logits", "logits"),
     Call("lora/layers/logits_processor.py", "LogitsProcessorWithLoRA._get_logits",
          "self.base_layer._gather_logits", "logits"),

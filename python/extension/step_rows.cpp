@@ -52,21 +52,62 @@ class Rows {
     std::vector<std::size_t> rows_;
 };
 
-// Whether `row` is a list of this token alone. Creates no Python objects.
-bool is_only_token(PyObject* row, std::int32_t token) {
-    if (PyList_Check(row) == 0 || PyList_Size(row) != 1) return false;
-    const long drawn = PyLong_AsLong(PyList_GetItem(row, 0));
-    if (drawn == -1 && PyErr_Occurred() != nullptr) PyErr_Clear();
-    return drawn == token;
+// How many of the step's decisions each column has: one where none are given.
+class Windows {
+  public:
+    Windows(nb::handle given, std::size_t decisions) : columns_(decisions) {
+        if (given.is_none()) return;
+        if (!nb::isinstance<nb::sequence>(given)) throw not_all(given, decisions);
+        std::size_t left = decisions;
+        for (const nb::handle each : nb::borrow<nb::sequence>(given)) {
+            const auto rows = number_of<std::size_t>(each);
+            if (!rows || *rows == 0 || *rows > left) throw not_all(given, decisions);
+            rows_.push_back(*rows);
+            left -= *rows;
+        }
+        if (left != 0) throw not_all(given, decisions);
+        columns_ = rows_.size();
+    }
+
+    std::size_t columns() const { return columns_; }
+    std::size_t of(std::size_t column) const { return rows_.empty() ? 1 : rows_[column]; }
+
+  private:
+    static Failure not_all(nb::handle given, std::size_t decisions) {
+        return bad_argument("windows is " + shown(given) +
+                            "; allowed: None, or a list of the rows of each column, " +
+                            std::to_string(decisions) + " in all");
+    }
+
+    std::size_t columns_;
+    std::vector<std::size_t> rows_;
+};
+
+// Whether `row` is a list of these decisions' tokens, up to the first that is rejected, and not of none.
+// Creates no Python objects.
+bool is_decided(PyObject* row, std::span<const croupier_decision> decisions) {
+    if (PyList_Check(row) == 0) return false;
+    const auto count = static_cast<std::size_t>(PyList_Size(row));
+    if (count == 0 || count > decisions.size()) return false;
+    for (std::size_t place = 0; place < count; ++place) {
+        const long drawn = PyLong_AsLong(PyList_GetItem(row, static_cast<Py_ssize_t>(place)));
+        if (drawn == -1 && PyErr_Occurred() != nullptr) PyErr_Clear();
+        if (decisions[place].error != 0 || drawn != decisions[place].token) return false;
+    }
+    return count == decisions.size() || decisions[count].error == CROUPIER_DECISION_REJECTED;
 }
 
-std::vector<std::size_t> mismatches(const Step& step, const nb::list& sampled, nb::handle given_rows) {
-    const Rows rows(given_rows, step.decisions.size(), nb::len(sampled));
+std::vector<std::size_t> mismatches(const Step& step, const nb::list& sampled, nb::handle given_rows,
+                                    nb::handle given_windows) {
+    const Windows windows(given_windows, step.decisions.size());
+    const std::size_t columns = windows.columns();
+    const Rows rows(given_rows, columns, nb::len(sampled));
     std::vector<std::size_t> found;
-    for (std::size_t column = 0; column < step.decisions.size(); ++column) {
-        const croupier_decision& decision = step.decisions[column];
+    for (std::size_t column = 0, first = 0; column < columns; first += windows.of(column), ++column) {
         PyObject* row = PyList_GetItem(sampled.ptr(), static_cast<Py_ssize_t>(rows.of(column)));
-        if (decision.error != 0 || !is_only_token(row, decision.token)) found.push_back(column);
+        if (!is_decided(row, std::span(step.decisions).subspan(first, windows.of(column)))) {
+            found.push_back(column);
+        }
     }
     return found;
 }
@@ -125,9 +166,13 @@ nb::tuple ranked(const Step& step, std::size_t width, nb::handle given_rows, std
 
 void bind_step_rows(nb::class_<Step>& step) {
     step.def("mismatches", &mismatches, nb::arg("sampled"), nb::arg("rows").none() = nb::none(),
-             nb::sig("def mismatches(self, sampled: list[list[int]], rows: Ids | None = None) -> IntList"),
+             nb::arg("windows").none() = nb::none(),
+             nb::sig("def mismatches(self, sampled: list[list[int]], rows: Ids | None = None, windows: Ids | "
+                     "None = None) -> IntList"),
              "The columns that have no token, and those whose token is not the only one in their row of "
-             "`sampled`. rows: the row of each column; None: its own number.");
+             "`sampled`. rows: the row of each column; None: its own number. windows: how many of the step's "
+             "decisions each column has (None: one); their row has the tokens before the first that is "
+             "rejected.");
     step.def("ranked", &ranked, nb::arg("width"), nb::arg("rows").none() = nb::none(),
              nb::arg("count").none() = nb::none(), nb::arg("fills") = false,
              nb::sig("def ranked(self, width: int, rows: Ids | None = None, count: int | None = None, "

@@ -62,13 +62,17 @@ void* stream_of(nb::handle given) {
     return reinterpret_cast<void*>(*stream);  // NOLINT(performance-no-int-to-ptr)
 }
 
-void* pointer_of(nb::handle given) {
+void* pointer_of(nb::handle given, const std::string& name = "pointer") {
     const auto address = number_of<std::uintptr_t>(given);
     if (!address || *address == 0) {
-        throw bad_argument("pointer is " + shown(given) +
+        throw bad_argument(name + " is " + shown(given) +
                            "; allowed: an address, such as torch's data_ptr()");
     }
     return reinterpret_cast<void*>(*address);  // NOLINT(performance-no-int-to-ptr)
+}
+
+const std::int32_t* numbers_at(nb::handle given, const char* name) {
+    return given.is_none() ? nullptr : static_cast<const std::int32_t*>(pointer_of(given, name));
 }
 
 std::uint64_t step_of(nb::handle given) {
@@ -208,7 +212,8 @@ class Writer {
         });
     }
 
-    void enqueue_pointer(nb::handle pointer, nb::handle row_stride, nb::handle stream_given) {
+    void enqueue_pointer(nb::handle pointer, nb::handle row_stride, nb::handle stream_given,
+                         nb::handle row_of, nb::handle inputs, nb::handle parents, nb::handle positions) {
         void* const logits = pointer_of(pointer);
         void* const stream = stream_of(stream_given);
         const auto stride = number_of<std::uint64_t>(row_stride);
@@ -218,6 +223,10 @@ class Writer {
         croupier_rows_init(&rows);
         rows.logits = logits;
         rows.row_stride = *stride;
+        rows.row_of = numbers_at(row_of, "row_of");
+        rows.inputs = numbers_at(inputs, "inputs");
+        rows.parents = numbers_at(parents, "parents");
+        rows.positions = numbers_at(positions, "positions");
         use_device([&](croupier_writer* writer) { enqueue_rows(writer, stream, rows); });
     }
 
@@ -463,9 +472,14 @@ void bind_writer(nb::module_& module) {
              "was fed stands in prompt and output together (None: as the step's record guesses it; a host's "
              "writer does not read them).")
         .def("enqueue_pointer", &Writer::enqueue_pointer, nb::arg("pointer").none(),
-             nb::arg("row_stride").none(), nb::arg("stream").none() = 0,
-             nb::sig("def enqueue_pointer(self, pointer: int, row_stride: int, stream: int = 0) -> None"),
-             "The same of rows at an address, so many elements apart; nothing of it is checked.")
+             nb::arg("row_stride").none(), nb::arg("stream").none() = 0, nb::kw_only(),
+             nb::arg("row_of").none() = nb::none(), nb::arg("inputs").none() = nb::none(),
+             nb::arg("parents").none() = nb::none(), nb::arg("positions").none() = nb::none(),
+             nb::sig("def enqueue_pointer(self, pointer: int, row_stride: int, stream: int = 0, *, row_of: "
+                     "int | None = None, inputs: int | None = None, parents: int | None = None, positions: "
+                     "int | None = None) -> None"),
+             "The same of rows and arrays at addresses, rows so many elements apart; nothing of it is "
+             "checked.")
         .def("wait_tokens", &Writer::wait_tokens, nb::arg("step").none(),
              nb::arg("timeout").none() = nb::none(),
              nb::sig("def wait_tokens(self, step: int, timeout: float | None = None) -> bool"),

@@ -3,7 +3,7 @@
 import numpy as np
 
 import croupier
-from support import GREEDY, PATIENCE, Daemon, Engine, best, fails, row
+from support import GREEDY, PATIENCE, VOCAB, Daemon, Engine, best, fails, row
 
 
 def test_a_fork_goes_on_as_its_parent(daemon: Daemon, name: str) -> None:
@@ -49,9 +49,45 @@ def test_a_window_brings_the_tokens_that_were_drafted_right(daemon: Daemon, name
         assert [each.position for each in decided.decisions[:4]] == [0, 1, 2, 0]
         assert session.output(1) == [best(1, position) for position in range(3)]
         assert session.output(2) == [best(2, 0)]
+        first, second = decided.tokens.tolist()[:3], [best(2, 0)]
+        assert decided.mismatches([second, first], [1, 0], [3, 2]) == []
+        for column, other in (
+            (0, first[:2]),
+            (0, [*first, 1]),
+            (0, [first[0], first[1] ^ 1, first[2]]),
+            (1, []),
+            (1, [*second, -1]),
+            (1, None),
+        ):
+            sampled = [other if column == 0 else first, other if column == 1 else second]
+            assert decided.mismatches(sampled, None, [3, 2]) == [column]
+        for bad in ([3], [3, 3], [5, 0], [3, 2, 1], ["a", 2], 5, []):
+            fails("bad_argument", lambda bad=bad: decided.mismatches([first, second], None, bad), "5 in all")
         step = session.submit([2])
         engine.write(step, [row(2, 1)])
         assert session.wait(PATIENCE).tokens.tolist() == [best(2, 1)]
+
+
+def test_a_windows_rows_and_arrays_may_lie_at_addresses(daemon: Daemon, name: str) -> None:
+    with daemon.open(name, max_batch=8) as session, croupier.Writer(session.segment_path) as writer:
+        session.add(1, [1], params=GREEDY)
+        step = session.submit([1], rows=[3])
+        rows = np.stack([row(1, 1), row(1, 0)])
+        row_of, inputs, parents = np.array([[1, 0, -1], [-2, best(1, 0), -1], [0, 0, 1]], np.int32)
+        assert writer.begin(step)
+        fails(
+            "bad_argument",
+            lambda: writer.enqueue_pointer(rows.ctypes.data, VOCAB, row_of=0),
+            "row_of is 0; allowed: an address",
+        )
+        writer.enqueue_pointer(
+            rows.ctypes.data,
+            rows.strides[0] // rows.itemsize,
+            row_of=row_of.ctypes.data,
+            inputs=inputs.ctypes.data,
+            parents=parents.ctypes.data,
+        )
+        assert session.wait(PATIENCE).tokens.tolist() == [best(1, 0), best(1, 1), -1]
 
 
 def test_a_window_says_what_is_wrong_with_it(daemon: Daemon, name: str) -> None:

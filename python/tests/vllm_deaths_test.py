@@ -10,7 +10,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -20,7 +20,7 @@ host_engine = pytest.importorskip("host_engine", exc_type=ImportError)
 from vllm import SamplingParams  # noqa: E402
 from vllm_engine_test import Engine  # noqa: E402
 
-from croupier.vllm import place  # noqa: E402
+from croupier.vllm import compat, place  # noqa: E402
 from croupier.vllm.options import Options  # noqa: E402
 from croupier.vllm.private_daemon import (  # noqa: E402
     Names,
@@ -82,15 +82,39 @@ def undisturbed(tmp_path_factory: Any, monkeypatch: Any) -> Iterator[dict[str, l
     engine.close()
 
 
+class Kind(NamedTuple):
+    engine: Callable[..., Engine]
+    tokens: int
+    """So many does a step bring a request, or fewer."""
+
+
+@pytest.fixture(params=["plain", "with drafts"])
+def kind(request: Any, undisturbed: dict[str, list[int]]) -> Kind:
+    if request.param == "plain":
+        return Kind(Engine, 1)
+    if not compat.current().speculates:
+        pytest.skip("Croupier does not speculate with this vLLM")
+    from host_speculation import DRAFTS, NGRAM, SpeculatingExecutor, mixed
+
+    streams = {int(name): [int(name), int(name) + 1, *stream] for name, stream in undisturbed.items()}
+
+    def speculating(folder: Path, **given: Any) -> Engine:
+        engine = Engine(folder, executor=SpeculatingExecutor, speculative_config=NGRAM, **given)
+        engine.executor.drafter = mixed(lambda tokens: streams[tokens[0]])
+        return engine
+
+    return Kind(speculating, 1 + DRAFTS)
+
+
 def test_a_private_daemon_that_is_killed_is_started_again(
-    undisturbed: dict[str, list[int]], tmp_path: Path, monkeypatch: Any
+    undisturbed: dict[str, list[int]], tmp_path: Path, monkeypatch: Any, kind: Kind
 ) -> None:
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
-    engine = Engine(tmp_path)
+    engine = kind.engine(tmp_path)
     killed: list[int] = []
 
     def kill(turn: int) -> None:
-        if turn % 12 != 5 or len(killed) >= 5:
+        if turn % (12 // kind.tokens) != 1 or len(killed) >= 5:
             return
         # Not while it still starts: another death, then.
         eventually(lambda: daemon_pid(tmp_path) not in (0, *killed))
@@ -104,17 +128,17 @@ def test_a_private_daemon_that_is_killed_is_started_again(
 
 
 def test_samplers_and_stand_in_that_are_killed_cost_no_token(
-    undisturbed: dict[str, list[int]], tmp_path: Path, monkeypatch: Any
+    undisturbed: dict[str, list[int]], tmp_path: Path, monkeypatch: Any, kind: Kind
 ) -> None:
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
-    engine = Engine(tmp_path)
+    engine = kind.engine(tmp_path)
     stand_ins = {engine.executor.croupier_keeper._process.pid}
 
     def kill(turn: int) -> None:
         if turn % 4 == 1:
             for sampler in children(daemon_pid(tmp_path)):
                 os.kill(sampler, signal.SIGKILL)
-        if turn % 20 == 7:
+        if turn % (20 // kind.tokens) == 2:
             before = engine.executor.croupier_keeper._process.pid
             os.kill(before, signal.SIGKILL)
             eventually(lambda: engine.executor.croupier_keeper._process.pid != before)
@@ -126,7 +150,7 @@ def test_samplers_and_stand_in_that_are_killed_cost_no_token(
 
 
 def test_a_daemon_that_stays_dead_is_stood_in_for(
-    undisturbed: dict[str, list[int]], tmp_path: Path, monkeypatch: Any
+    undisturbed: dict[str, list[int]], tmp_path: Path, monkeypatch: Any, kind: Kind
 ) -> None:
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
     shm = f"/dev/shm/croupier-test-{os.getpid()}-dead"
@@ -136,7 +160,7 @@ def test_a_daemon_that_stays_dead_is_stood_in_for(
     config.write_text(configuration(options, tmp_path, Names.fresh(options)))
     daemon = subprocess.Popen([find_croupierd(), "--config", str(config)], start_new_session=True)
     eventually(lambda: (tmp_path / "control.sock").exists())
-    engine = Engine(tmp_path, croupier={"endpoint": f"ipc://{tmp_path}/control.sock"})
+    engine = kind.engine(tmp_path, croupier={"endpoint": f"ipc://{tmp_path}/control.sock"})
 
     def kill(turn: int) -> None:
         if turn == 9:

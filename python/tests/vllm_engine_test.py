@@ -27,7 +27,12 @@ from croupier.vllm.place import daemon_pid  # noqa: E402
 
 class Engine:
     def __init__(
-        self, folder: Path, croupier: dict[str, Any] | None = None, stages: int = 1, **changes: Any
+        self,
+        folder: Path,
+        croupier: dict[str, Any] | None = None,
+        stages: int = 1,
+        executor: type = host_engine.HostExecutorWithSession,
+        **changes: Any,
     ) -> None:
         (folder / "config.json").write_text(json.dumps(host_engine.model_config()))
         options = {
@@ -38,18 +43,20 @@ class Engine:
             **(croupier or {}),
         }
         register()
+        given = {
+            "max_model_len": 256,
+            "max_num_seqs": 8,
+            "max_num_batched_tokens": 64,
+            "enable_prefix_caching": False,
+        }
         self.llm = LLM(
             model=str(folder),
             load_format="dummy",
             skip_tokenizer_init=True,
-            max_model_len=256,
-            max_num_seqs=8,
-            max_num_batched_tokens=64,
-            enable_prefix_caching=False,
             pipeline_parallel_size=stages,
-            distributed_executor_backend=host_engine.HostExecutorWithSession,
+            distributed_executor_backend=executor,
             additional_config={"croupier": options},
-            **changes,
+            **{**given, **changes},
         )
 
     @property
@@ -249,9 +256,9 @@ def test_min_tokens_bans_all_eos_ids_and_ignored_ones_end_nothing(engine: Engine
 def test_an_engine_core_looks_for_itself_at_what_it_is() -> None:
     """A front end that is not vLLM's Python has not looked."""
     executor = host_engine.HostExecutorWithSession.__new__(host_engine.HostExecutorWithSession)
-    executor.vllm_config = requirements_engine(speculative_config=object())
+    executor.vllm_config = requirements_engine(runner_type="pooling")
     executor.parallel_config = executor.vllm_config.parallel_config
-    with pytest.raises(ValueError, match="speculative decoding is on"):
+    with pytest.raises(ValueError, match="its runner type is 'pooling'"):
         executor._init_executor()
 
 

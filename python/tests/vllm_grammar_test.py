@@ -23,7 +23,7 @@ from vllm import LLM, SamplingParams  # noqa: E402
 from vllm.config import StructuredOutputsConfig  # noqa: E402
 from vllm.sampling_params import StructuredOutputsParams  # noqa: E402
 
-from croupier.vllm import register  # noqa: E402
+from croupier.vllm import compat, register  # noqa: E402
 
 ROOT = Path(__file__).parents[2]
 sys.path.append(str(ROOT / "bench" / "vllm"))
@@ -52,7 +52,9 @@ def tokenizer_folder(place: Path) -> Path:
 
 
 class Engine:
-    def __init__(self, folder: Path) -> None:
+    def __init__(
+        self, folder: Path, executor: type = host_engine.HostExecutorWithSession, **changes: Any
+    ) -> None:
         (folder / "config.json").write_text(json.dumps(host_engine.model_config(VOCAB)))
         options = {"samplers": 1, "verify_every": 1, "shm_dir": f"/dev/shm/croupier-test-{os.getpid()}"}
         register()
@@ -65,14 +67,14 @@ class Engine:
             max_num_batched_tokens=64,
             enable_prefix_caching=False,
             structured_outputs_config=StructuredOutputsConfig(backend="guidance"),
-            distributed_executor_backend=host_engine.HostExecutorWithSession,
+            distributed_executor_backend=executor,
             additional_config={"croupier": options},
+            **changes,
         )
         self.core = self.llm.llm_engine.engine_core.engine_core
         self.masks: list[dict[str, np.ndarray]] = []
-        self._keep_masks()
 
-    def _keep_masks(self) -> None:
+    def keep_masks(self) -> None:
         bitmask = self.core.scheduler.get_grammar_bitmask
 
         def kept(scheduled: Any) -> Any:
@@ -108,6 +110,7 @@ def engine(tmp_path: Path, monkeypatch: Any) -> Iterator[Engine]:
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
     tokenizer_file()
     engine = Engine(tmp_path)
+    engine.keep_masks()
     yield engine
     engine.llm.llm_engine.engine_core.shutdown()
 
@@ -116,13 +119,17 @@ def allows(mask: np.ndarray, token: int) -> bool:
     return bool(int(mask[token // 32]) >> token % 32 & 1)
 
 
-def test_each_token_is_one_that_the_grammar_allows_and_texts_are_the_grammars(engine: Engine) -> None:
+def asked_for_all() -> dict[str, dict[str, Any]]:
     ways = {"greedy": {"temperature": 0.0}, "seeded": {**kinds.FULL, "seed": 5}}
-    asked: dict[str, dict[str, Any]] = {
+    return {
         f"{grammar}/{way}": {**controls, "structured_outputs": StructuredOutputsParams(**given)}
         for grammar, given in kinds.GRAMMARS.items()
         for way, controls in ways.items()
     }
+
+
+def test_each_token_is_one_that_the_grammar_allows_and_texts_are_the_grammars(engine: Engine) -> None:
+    asked = asked_for_all()
     # And one without a grammar among them, whose row has no mask.
     outputs = engine.run({**asked, "free": {"temperature": 0.0, "ignore_eos": True, "max_tokens": 20}})
     assert len(outputs["free"].token_ids) == 20
@@ -149,3 +156,32 @@ def test_ids_that_the_tokenizer_has_not_are_never_allowed(engine: Engine) -> Non
     assert all(
         not allows(mask, token) for mask in engine.masks_of("any")[:3] for token in range(known, VOCAB)
     )
+
+
+@pytest.mark.parametrize("ahead", [True, False], ids=["ahead", "one batch"])
+def test_texts_of_grammars_are_those_without_drafts(
+    tmp_path: Path, monkeypatch: Any, engine: Engine, ahead: bool
+) -> None:
+    if not compat.current().speculates:
+        pytest.skip("Croupier does not speculate with this vLLM")
+    from host_speculation import NGRAM, SpeculatingExecutor, mixed
+
+    asked = asked_for_all() | {"free": {"temperature": 0.0, "ignore_eos": True, "max_tokens": 20}}
+    expected = {name: list(output.token_ids) for name, output in engine.run(asked).items()}
+    monkeypatch.setattr(host_engine.HostPlatform, "schedules_ahead", ahead)
+    (tmp_path / "drafts").mkdir()
+    drafting = Engine(tmp_path / "drafts", executor=SpeculatingExecutor, speculative_config=NGRAM)
+    drafting.core.model_executor.drafter = mixed(lambda tokens: stream_that_begins(tokens, expected))
+    outputs = drafting.run(asked)
+    assert {name: list(output.token_ids) for name, output in outputs.items()} == expected
+    verifier = drafting.core.model_executor.croupier_plane._verifier
+    assert verifier.verified > 0
+    assert verifier.differing == []
+    assert {tokens for _, tokens in drafting.core.model_executor.windows} == {1, 2, 3, 4}
+    drafting.llm.llm_engine.engine_core.shutdown()
+
+
+def stream_that_begins(tokens: list[int], streams: dict[str, list[int]]) -> list[int]:
+    """All have one prompt, of two tokens."""
+    known = (tokens[:2] + stream for stream in streams.values())
+    return next((stream for stream in known if stream[: len(tokens)] == tokens), tokens)

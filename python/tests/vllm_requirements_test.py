@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from croupier.vllm import compat, requirements
+from croupier.vllm import compat, requirements, speculation
 from croupier.vllm.requirements import check_engine, faults
 
 
@@ -25,9 +25,11 @@ def engine(**other: Any) -> SimpleNamespace:
         "nnodes_within_dp": 1,
         "enable_elastic_ep": False,
     }
-    scheduler = {"async_scheduling": True}
+    scheduler = {"async_scheduling": True, "max_num_seqs": 256, "max_num_batched_tokens": 8192}
     whole = {
         "use_v2_model_runner": True,
+        "num_speculative_tokens": 0,
+        "max_concurrent_batches": 2,
         "speculative_config": None,
         "lora_config": None,
         "kv_transfer_config": None,
@@ -73,7 +75,6 @@ def test_an_engine_of_the_usual_kind_is_served(other: dict[str, Any]) -> None:
     ("other", "text"),
     [
         ({"use_v2_model_runner": False}, "set VLLM_USE_V2_MODEL_RUNNER=1"),
-        ({"speculative_config": object()}, "speculative decoding is on"),
         ({"runner_type": "pooling"}, "'generate' would be right"),
         ({"logits_processors": ["mine"]}, "custom logits processors"),
         ({"pipeline_parallel_size": 2, "async_scheduling": False}, "asynchronous scheduling is off"),
@@ -94,6 +95,62 @@ def test_what_stands_in_the_way_is_named(
     with pytest.raises(ValueError, match="Croupier cannot sample for this engine") as refused:
         check_engine(engine(**other))
     assert text in str(refused.value)
+
+
+def speculating(method: str = "eagle3", rejection: str = "standard", drafts: int = 3, **other: Any) -> Any:
+    config = SimpleNamespace(method=method, rejection_sample_method=rejection)
+    return engine(speculative_config=config, num_speculative_tokens=drafts, **other)
+
+
+@pytest.fixture
+def newest(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compat, "current", lambda: compat.RELEASES[-1])
+
+
+@pytest.mark.parametrize("method", ["ngram", "ngram_gpu", "draft_model", "mtp", "eagle", "eagle3", "dspark"])
+def test_an_engine_that_speculates_is_served(method: str, newest: None) -> None:
+    assert faults(speculating(method)) == []
+    assert faults(speculating(method, drafts=31)) == []
+    assert faults(speculating(method, tensor_parallel_size=8, async_scheduling=False)) == []
+
+
+@pytest.mark.parametrize(
+    ("other", "text"),
+    [
+        ({"rejection": "synthetic"}, "its rejection_sample_method is 'synthetic'"),
+        ({"rejection": "block"}, "'standard' would be right"),
+        ({"method": "extract_hidden_states"}, "which drafts no tokens"),
+        ({"pipeline_parallel_size": 2}, "speculative decoding is on and pipeline_parallel_size is above 1"),
+        ({"drafts": 32}, "num_speculative_tokens is 32, with 2 batches in flight; up to 31 would be right"),
+        ({"max_num_seqs": 5000, "max_num_batched_tokens": 20000}, "more than 16384 rows a step"),
+    ],
+)
+def test_what_speculation_is_refused_for_is_named(other: dict[str, Any], text: str, newest: None) -> None:
+    assert [fault for fault in faults(speculating(**other)) if text in fault]
+
+
+def test_drafts_are_refused_with_releases_that_croupier_does_not_speculate_with(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(compat, "current", lambda: compat.RELEASES[0])
+    assert [fault for fault in faults(speculating()) if "which Croupier supports with vLLM 0.33" in fault]
+
+
+def test_a_drafter_that_samples_is_told_that_it_does_not() -> None:
+    engine = speculating()
+    assert speculation.advice(engine) == ""
+    engine.speculative_config.draft_sample_method = "greedy"
+    assert speculation.advice(engine) == ""
+    engine.speculative_config.draft_sample_method = "probabilistic"
+    assert "Leave it out" in speculation.advice(engine)
+
+
+def test_a_step_has_room_for_the_rows_that_may_be_scheduled() -> None:
+    assert speculation.rows_of(engine()) == 256
+    assert speculation.rows_of(speculating(drafts=3)) == 1024
+    # Each row is a scheduled token.
+    assert speculation.rows_of(speculating(drafts=3, max_num_batched_tokens=700)) == 700
+    assert speculation.rows_of(engine(max_num_batched_tokens=100)) == 256
 
 
 def test_a_runner_of_version_1_is_explained_by_what_version_2_lacks() -> None:

@@ -16,6 +16,7 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("vllm")
 pytest.importorskip("host_engine", exc_type=ImportError)
 
+from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 from vllm.lora.layers import LogitsProcessorWithLoRA, LoRAMapping  # noqa: E402
 from vllm.lora.layers import logits_processor as lora_logits  # noqa: E402
 from vllm.lora.punica_wrapper.punica_cpu import PunicaWrapperCPU  # noqa: E402
@@ -47,6 +48,8 @@ def make_runner(rank: int, head: Any) -> Any:
     runner.vocab_size, runner.max_num_reqs = VOCAB, 16
     runner.lora_config = None
     runner.sampler = SimpleNamespace(add_request=lambda *_: None)
+    runner.num_speculative_steps = 2
+    runner.req_states = SimpleNamespace(prefill_len=SimpleNamespace(gpu=torch.tensor([1, 1, 1, 9])))
     shard = head[rank * PADDED // RANKS : (rank + 1) * PADDED // RANKS]
     runner.model = SimpleNamespace(compute_logits=lambda hidden: hidden @ shard.T)
     return runner
@@ -63,15 +66,21 @@ def masking_model(head: Any) -> Any:
     return SimpleNamespace(compute_logits=compute_logits)
 
 
-@pytest.mark.parametrize("gathers", [False, True], ids=["alone", "gathered"])
-def test_each_rank_writes_its_own_shard_in_the_orders_order(
-    daemon: PrivateDaemon, monkeypatch: Any, gathers: bool
-) -> None:
+@pytest.fixture
+def local(monkeypatch: Any) -> Any:
+    """Its rank is the thread's."""
     monkeypatch.setattr(torch.cuda, "current_stream", lambda *_: SimpleNamespace(cuda_stream=0))
     monkeypatch.setattr(runners, "get_tensor_model_parallel_world_size", lambda: RANKS)
     local = threading.local()
     monkeypatch.setattr(runners, "get_tensor_model_parallel_rank", lambda: local.rank)
     monkeypatch.setattr(runners, "Writer", lambda path, rank, device: RankWriter(path, rank=rank))
+    return local
+
+
+@pytest.mark.parametrize("gathers", [False, True], ids=["alone", "gathered"])
+def test_each_rank_writes_its_own_shard_in_the_orders_order(
+    daemon: PrivateDaemon, local: Any, gathers: bool
+) -> None:
     generator = torch.Generator().manual_seed(3)
     head = torch.randn(PADDED, HIDDEN, generator=generator).to(torch.bfloat16)
     # An engine's padding holds anything: here what would win.
@@ -123,12 +132,85 @@ def test_each_rank_writes_its_own_shard_in_the_orders_order(
             runner.croupier_detach()
 
 
+@pytest.mark.parametrize("transport", ["rows", "lean"])
+def test_windows_are_verified_by_all_ranks(daemon: PrivateDaemon, local: Any, transport: str) -> None:
+    generator = torch.Generator().manual_seed(4)
+    head = torch.randn(PADDED, HIDDEN, generator=generator).to(torch.bfloat16)
+    head[VOCAB:] = 100.0
+    hidden = torch.randn(12, HIDDEN, generator=generator).to(torch.bfloat16).abs()
+    best = (hidden.float() @ head[:VOCAB].float().T).to(torch.bfloat16).argmax(dim=-1).tolist()
+    ranks = [make_runner(rank, head) for rank in range(RANKS)]
+    opened = {"vocab": VOCAB, "tp": RANKS, "padded_vocab": PADDED, "max_length": 64, "transport": transport}
+    with Session(endpoint=daemon.endpoint, name="windows", **opened) as session:
+        for local.rank, runner in enumerate(ranks):
+            runner.croupier_attach(session.segment_path, 20.0, 0, False)
+        for uid in (1, 2, 3):
+            session.add(uid, [uid, uid], params=Params(temperature=0.0))
+        # a's second draft is wrong, c has a part of its prompt left, d has fewer rows than scheduled.
+        names = ["b", "c", "d", "a"]
+        ids = torch.zeros(12, dtype=torch.int32)
+        ids[4], ids[5], ids[9], ids[10] = best[3], best[4], best[8], best[9] ^ 1
+        batch = SimpleNamespace(
+            req_ids=names,
+            num_reqs=4,
+            logits_indices=torch.arange(3, 11),
+            cu_num_logits=torch.tensor([0, 3, 4, 5, 8], dtype=torch.int32),
+            input_ids=ids,
+            positions=torch.tensor([0, 0, 0, 1, 2, 3, 1, 1, 1, 2, 3, 0]),
+            idx_mapping=torch.tensor([0, 3, 1, 2]),
+        )
+        step = session.submit([1, 2, 3], rows=[3, 3, 2])
+        order = Order(step, [0, 1, 3], [3, 3, 2])
+        for output in sample(local, ranks, order, hidden, batch, ["a", "b", "c", "d"], [0, 0, 0, 1]):
+            assert output.num_sampled.tolist() == [3, 0, 1, 2]
+            sampled = output.sampled_token_ids.tolist()
+            assert (sampled[0], sampled[2][:1], sampled[3][:2]) == (best[3:6], [best[7]], best[8:10])
+        decided = session.wait(20.0).tokens.tolist()
+        assert decided == [best[8], best[9], -1, *best[3:6], best[7], -1]
+        for runner in ranks:
+            runner.croupier_detach()
+
+
+class NeverWaits(TorchDispatchMode):
+    """Fails where the host would wait for a GPU: it would to see a tensor's values, or how many there are."""
+
+    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        name = function.overloadpacket.__name__
+        assert name not in {"_local_scalar_dense", "nonzero", "masked_select", "unique", "repeat_interleave"}
+        if name in {"index", "index_put", "index_put_"}:
+            assert not any(each is not None and each.dtype == torch.bool for each in args[1])
+        return function(*args, **(kwargs or {}))
+
+
+def test_windows_are_laid_out_and_counted_without_a_wait_for_the_device(monkeypatch: Any) -> None:
+    runner = lone_runner(monkeypatch, lambda hidden: torch.zeros(len(hidden), VOCAB))
+    runner.croupier_order, runner.croupier_scheduled = Order(1, [1, 0], [2, 3]), ["a", "b", "c"]
+    batch = SimpleNamespace(
+        req_ids=["b", "c", "a"],
+        num_reqs=3,
+        logits_indices=torch.arange(6),
+        cu_num_logits=torch.tensor([0, 2, 3, 6], dtype=torch.int32),
+        input_ids=torch.zeros(6, dtype=torch.int32),
+        positions=torch.arange(6),
+        idx_mapping=torch.tensor([0, 1, 2]),
+    )
+    with NeverWaits():
+        output, _, _ = runner.sample(torch.zeros(6, HIDDEN), batch, None)
+    assert output.sampled_token_ids.shape == (3, 3)
+
+
 class RankWriter(runners.Writer):
     """The host's, with a GPU writer's arguments."""
 
 
 def sample(
-    local: Any, ranks: list[Any], order: Order, hidden: Any, batch: Any, scheduled: list[str]
+    local: Any,
+    ranks: list[Any],
+    order: Order,
+    hidden: Any,
+    batch: Any,
+    scheduled: list[str],
+    expected_rejected: list[int] | None = None,
 ) -> list[Any]:
     """All ranks at once, as their processes would: each waits for tokens that need the other's shard."""
 
@@ -137,7 +219,7 @@ def sample(
         runner.croupier_order, runner.croupier_scheduled = order, scheduled
         output, counts, rejected = runner.sample(hidden, batch, None)
         assert output.num_sampled is counts
-        assert rejected.tolist() == [0] * batch.num_reqs
+        assert rejected.tolist() == (expected_rejected or [0] * batch.num_reqs)
         return output
 
     with ThreadPoolExecutor(len(ranks)) as threads:
@@ -152,7 +234,7 @@ class SilentWriter:
     def begin(self, step: int) -> bool:
         return True
 
-    def enqueue_pointer(self, address: int, stride: int, stream: int) -> None:
+    def enqueue_pointer(self, address: int, stride: int, stream: int, **arrays: int) -> None:
         self.address, self.stride = address, stride
 
     def enqueue_awaited_tokens_pointer(self, *_: Any) -> None:
@@ -188,14 +270,22 @@ def test_with_one_stage_no_logits_are_kept_behind_their_step(
         assert [logits() for logits in made] == [None] * step
 
 
-@pytest.mark.parametrize("stages", [1, 2])
-@pytest.mark.parametrize("last", [True, False])
-def test_with_stages_the_profile_has_room_for_the_logits_under_way(
-    monkeypatch: Any, stages: int, last: bool
+@pytest.mark.parametrize(
+    ("stages", "last", "drafts", "rows"),
+    [(1, True, 0, 0), (2, True, 0, 3 * 7), (2, False, 0, 0), (1, True, 2, 3 * 7), (1, True, 9, 40)],
+)
+def test_the_profile_has_room_for_the_logits_that_it_does_not_make(
+    monkeypatch: Any, stages: int, last: bool, drafts: int, rows: int
 ) -> None:
+    """Those of several batches with stages, and those of drafts."""
     runner = lone_runner(monkeypatch, None)
     runner.is_last_pp_rank, runner.pp_handler = last, object() if stages > 1 else None
-    runner.vllm_config = SimpleNamespace(max_concurrent_batches=3)
+    runner.num_speculative_steps = drafts
+    runner.vllm_config = SimpleNamespace(
+        max_concurrent_batches=3,
+        num_speculative_tokens=drafts,
+        scheduler_config=SimpleNamespace(max_num_seqs=7, max_num_batched_tokens=40),
+    )
     runner.max_num_reqs = 7
     runner.model_config = SimpleNamespace(head_dtype=torch.float32)
     made, during = [], []
@@ -211,7 +301,7 @@ def test_with_stages_the_profile_has_room_for_the_logits_under_way(
         runners.GPUModelRunner, "profile_run", lambda self: during.extend(ref().shape for ref in made)
     )
     runner.profile_run()
-    assert during == ([(3, 7, VOCAB)] if last and stages > 1 else [])
+    assert during == ([(rows, VOCAB)] if rows else [])
     assert [ref() for ref in made] == [None] * len(during)
 
 

@@ -35,5 +35,5 @@ def test_the_daemon_of_a_segment_is_asked_by_its_own_names():
 def test_a_session_that_does_not_fit_names_the_flags_that_help():
     told = without_room("cannot allocate 3 bytes in /dev/shm: No space left on device", 1024)
     assert "--shm-size" in told
-    assert "--max-num-seqs is 1024" in told
+    assert "room for 1024 rows" in told
     assert "No space left" in told

@@ -20,7 +20,7 @@ FOREIGN = {
     "llama.cpp": "llama.cpp --samplers typ_p",
     "the engine of README.md, which tests/install builds": "engine.cpp",
     "vLLM, OpenAI": "SamplingParams gumbel_sample include_stop_str_in_output prompt_logprobs "
-                    "--additional-config --gpu-memory-utilization vllm_xargs",
+                    "--additional-config --gpu-memory-utilization vllm_xargs draft_sample_method",
     "SGLang": "multinomial_with_seed",
     "ZMQ": "ROUTER_MANDATORY ZMQ_USE_FD ipc_listener.cpp",
     "systemd": "MemoryMax",

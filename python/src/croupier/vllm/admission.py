@@ -56,6 +56,9 @@ def install(input_processor: type) -> None:
             check_engine(vllm_config)
             self.croupier_limits = limits_of(options, vllm_config)
         begin(self, vllm_config, *args, **kwargs)
+        if options is not None:
+            # vLLM looks at it to refuse min_p and logit_bias, which its rejection sampler lacks.
+            self.speculative_config = None
 
     @functools.wraps(process)
     def checked_process(self: Any, *args: Any, **kwargs: Any) -> Any:

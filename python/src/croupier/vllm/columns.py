@@ -42,6 +42,10 @@ class Columns:
         others = sum(scheduled.num_scheduled_tokens[name] for name in names[count:])
         return scheduled.total_num_scheduled_tokens - others == count
 
+    def of_rows(self) -> tuple[list[str], list[Sequence]]:
+        """The request and the sequence of each decision of the step."""
+        return self.names, self.sequences
+
     def advance(self) -> None:
         self.expected = [count + 1 for count in self.expected]
 

@@ -24,6 +24,8 @@ class Release:
     """The attribute of AsyncScheduler that counts the steps until a request decodes again."""
     raises_request_errors = True
     """The front end raises the error of a request that ended without a token."""
+    speculates = False
+    """Croupier verifies drafts with it."""
     rng = ""
     """The `rng` that draws this release's own tokens for a seed; empty: none does."""
 
@@ -84,6 +86,7 @@ class Release033(Release):
     name = "0.33"
     opens_session_after = "compile_or_warm_up_model"
     stagger = "decode_stagger"
+    speculates = True
     rng = "vllm"
 
     def end_requests(self, scheduler: Any, errors: Mapping[str, str], is_refused: Callable) -> None:

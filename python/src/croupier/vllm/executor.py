@@ -18,7 +18,7 @@ from vllm.v1.executor.uniproc_executor import UniProcExecutor
 
 from croupier import Error, Session
 
-from . import compat, pipeline
+from . import compat, pipeline, speculation
 from .admission import limits_of
 from .failures import end_requests_with_errors
 from .keeper import Keeper
@@ -30,6 +30,7 @@ from .requirements import check_engine
 from .sequences import Sequences
 from .shared_memory import room_of, without_room
 from .verify import Verifier
+from .windows import WindowPlane
 
 # Below vLLM's own logger, whose handler shows it: other names are shown from warnings on.
 logger = init_logger("vllm.croupier")
@@ -169,8 +170,10 @@ class WithSession:
         config = self.vllm_config
         batches = config.max_concurrent_batches
         most = config.scheduler_config.max_num_seqs
+        window = speculation.window_of(config)
+        rows = speculation.rows_of(config)
         # Room for the tokens of steps that the engine has in flight beyond a sequence's last one.
-        longest = config.model_config.max_model_len + batches + 1
+        longest = config.model_config.max_model_len + batches * window + 1
         limits = limits_of(options, config)
         transport = options.transport_from(config.device_config.device_type)
         # Of a private daemon, which this host's replicas share, and of the stand-in, which is this engine's.
@@ -187,14 +190,15 @@ class WithSession:
             options,
             own,
             name=options.session_name(replica),
-            max_batch=most,
+            max_batch=rows,
+            max_windows=min(most, rows),
             steps_in_flight=pipeline.slots_of(config),
             max_sequences=sequences_at_once,
             max_length=longest,
             max_bias=options.max_bias,
             max_stop_ids=options.max_stop_ids,
             max_list_tokens=options.max_list_tokens,
-            mask_rows=most,
+            mask_rows=rows,
             max_logprobs=limits.max_logprobs,
             # A lean step has them in another way.
             summaries=int(options.summaries and transport != "lean"),
@@ -212,13 +216,18 @@ class WithSession:
             if options.verify_every:
                 verifier = Verifier(geometry["vocab"], longest, options.verify_report, logger.info)
             seeds = random.Random(f"{config.model_config.seed} {replica}")
-            sequences = Sequences(session, geometry["vocab"], limits, seeds, logger.warning)
-            self.croupier_plane = Plane(session, sequences, options.timeout, logger.warning, verifier)
+            sequences = Sequences(session, geometry["vocab"], limits, seeds, logger.warning, window)
+            given = session, sequences, options.timeout, logger.warning, verifier
+            self.croupier_plane = WindowPlane(*given, mask_stride=window) if window > 1 else Plane(*given)
         except BaseException:
             session.close()
             raise
         logger.info("Croupier decides the tokens: %s, %s, %s", session.segment_path, transport, geometry)
         logger.info(compat.current().about_rng)
+        if window > 1:
+            logger.info("Croupier verifies up to %d drafts of each request in a step", window - 1)
+        if text := speculation.advice(config):
+            logger.warning(text)
         cache = config.cache_config
         cached = (cache.num_gpu_blocks or 0) * (cache.block_size or 0)
         room = room_of(session.segment_path, sequences_at_once, cached, longest)

@@ -20,6 +20,8 @@ class Order:
     """None: no request of the batch has a token to come."""
     places: list[int] | None = None
     """Of the columns, among the batch's requests in the order of num_scheduled_tokens; None: all of them."""
+    rows: list[int] | None = None
+    """Where the engine speculates: how many rows each column's window has."""
 
     def names(self, scheduled: Iterable[str]) -> list[str]:
         """The request of each column; `scheduled` is the batch's num_scheduled_tokens."""

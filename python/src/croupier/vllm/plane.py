@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +14,7 @@ from . import compat
 from .columns import Columns
 from .failures import failed, refused
 from .order import Order
-from .sequences import Sequences, ended_by_count
+from .sequences import Sequences
 from .shared_memory import status_of
 from .verify import Verifier
 
@@ -35,10 +35,10 @@ class Batch:
     """A batch between its submission and its decisions."""
 
     order: Order
-    columns: Columns | None
-    """None: no request of it draws."""
+    columns: Any
+    """Columns, or Windows where the engine speculates; None: no request of it draws."""
     masks: list[Any] | None
-    """Of its columns, where they are verified."""
+    """Of its rows, where they are verified."""
 
 
 class Plane:
@@ -61,7 +61,7 @@ class Plane:
         self._log = log
         self._verifier = verifier
         self._last_step = 0
-        self._columns: Columns | None = None
+        self._columns: Any = None
         """Of the batch between schedule() and submit()."""
         self._reusable: list[Columns] = []
         """A request is in at most one of them. With pipeline stages there is one for each batch in turn."""
@@ -78,6 +78,9 @@ class Plane:
             self._sequences.park(name)
         for new in scheduled.scheduled_new_reqs:
             self._sequences.admit(new, self._last_step)
+        self._columns = self._next_columns(scheduled)
+
+    def _next_columns(self, scheduled: Any) -> Any:
         names = list(scheduled.num_scheduled_tokens)
         prefix = self._prefix_of(scheduled, names)
         if prefix is None:
@@ -86,50 +89,39 @@ class Plane:
             prefix = self._prefix_of(scheduled, names)
         if prefix is not None and prefix.names == names and prefix.places is None:
             prefix.advance()
-            self._columns = prefix
-            return
+            return prefix
         if prefix is not None:
             self._reusable.remove(prefix)
-        rest = set(names if prefix is None else names[len(prefix.names) :])
-        self._drop(lambda columns: not rest.isdisjoint(columns.names))
-        self._columns = self._columns_of(scheduled, names, prefix or Columns())
-        if self._columns.names:
-            self._reusable.append(self._columns)
+        self._drop_with(set(names if prefix is None else names[len(prefix.names) :]))
+        columns = self._columns_of(scheduled, names, prefix or Columns())
+        if columns.names:
+            self._reusable.append(columns)
+        return columns
 
     def _prefix_of(self, scheduled: Any, names: list[str]) -> Columns | None:
         """The reusable columns with which a batch of these names starts."""
         return next((columns for columns in self._reusable if columns.is_prefix_of(scheduled, names)), None)
 
-    def _drop(self, is_dropped: Callable[[Columns], bool]) -> None:
-        """Drops reusable columns, and those that have become empty."""
+    def _drop_with(self, names: set[str]) -> None:
+        """Drops the reusable columns that have one of these requests, and those that have become empty."""
+        kept = []
         for columns in self._reusable:
-            if is_dropped(columns):
+            if not names.isdisjoint(columns.names):
                 columns.settle()
-        self._reusable = [columns for columns in self._reusable if columns.names and not is_dropped(columns)]
+            elif columns.names:
+                kept.append(columns)
+        self._reusable = kept
 
     def _columns_of(self, scheduled: Any, names: list[str], prefix: Columns) -> Columns:
         """The columns of a batch of these names; `prefix` has those of its first requests."""
-        cached, count = scheduled.scheduled_cached_reqs, len(prefix.names)
-        computed = dict(zip(cached.req_ids[count:], cached.num_computed_tokens[count:], strict=True))
-        computed |= {new.req_id: new.num_computed_tokens for new in scheduled.scheduled_new_reqs}
+        count = len(prefix.names)
+        computed, drawing = computed_of(scheduled, count), self._sequences.drawing
         columns, places = prefix.copy(), list(range(count))
         columns.advance()
-        # A batch with a request's tokens up to its last one draws the next; a part of a prompt draws none.
-        # The workers' runner asks the same of the same numbers (seq_len < prefill_len).
         for place in range(count, len(names)):
             name = names[place]
-            if name in self._sequences.refused:
-                continue
-            sequence = self._sequences.get(name)
-            if sequence is None:
-                raise RuntimeError(
-                    f"request {name} is scheduled and was never among scheduled_new_reqs; "
-                    "this vLLM announces requests otherwise than Croupier's plugin knows"
-                )
             counted = computed[name] + scheduled.num_scheduled_tokens[name]
-            if counted >= sequence.prefill_len:
-                if counted != sequence.due:
-                    raise ended_by_count(name, counted - sequence.prompt_len, sequence)
+            if (sequence := drawing(name, counted)) is not None:
                 columns.add(name, sequence, counted)
                 places.append(place)
         if len(places) < len(names):
@@ -141,6 +133,11 @@ class Plane:
         columns, self._columns = self._columns, None
         if columns is None or not columns.names:
             return Batch(Order(None), None, None)
+        batch = self._submitted(columns, grammar)
+        self._sequences.submitted(columns.sequences)
+        return batch
+
+    def _submitted(self, columns: Any, grammar: Any) -> Batch:
         bitmask = rows = masks = None
         if grammar is not None:
             bitmask = grammar.grammar_bitmask
@@ -149,20 +146,17 @@ class Plane:
             if self._verifier is not None:
                 # vLLM writes the next batch's over them.
                 masks = [None if row is None else bitmask[row].copy() for row in rows]
-        step = self._session.submit(columns.uids, bitmask, rows)
-        self._last_step = step
-        self._sequences.submitted(columns.sequences)
-        return Batch(Order(step, columns.places), columns, masks)
+        self._last_step = self._session.submit(columns.uids, bitmask, rows)
+        return Batch(Order(self._last_step, columns.places), columns, masks)
 
     def collect(self, batch: Batch, output: Any) -> Any:
         """Completes the workers' ModelRunnerOutput by what only the decisions say."""
         if output is None:
             return None
-        errors = {
-            name: refused(reason)
-            for name, reason in self._sequences.refused.items()
-            if name in output.req_id_to_index
-        }
+        errors: dict[str, str] = {}
+        for name, reason in self._sequences.refused.items():
+            if name in output.req_id_to_index:
+                end_request(output, errors, name, refused(reason))
         if batch.order.step is not None:
             self._sequences.in_flight.popleft()
             answer = self._wait(batch.order.step)
@@ -171,21 +165,22 @@ class Plane:
                     f"the workers have the tokens of step {batch.order.step}; "
                     f"the daemon gave step {answer.step}"
                 )
-            names, rows = batch.columns.names, None
-            if output.req_ids != names:
-                rows = [output.req_id_to_index[name] for name in names]
-            for column in answer.mismatches(output.sampled_token_ids, rows):
-                self._look_at(batch, column, answer.decisions[column], output, errors)
-            if batch.columns.width:
-                output.logprobs = logprobs_of(answer, batch.columns.width, rows, len(output.req_ids))
+            self._compare(batch, answer, output, errors)
             if self._verifier is not None:
                 self._verifier.look(batch, answer, output, self._session)
         if errors:
-            for name in errors:
-                output.sampled_token_ids[output.req_id_to_index[name]] = []
-                compat.current().drop_prompt_logprobs(output, name)
             output.croupier_errors = errors
         return output
+
+    def _compare(self, batch: Batch, answer: Any, output: Any, errors: dict[str, str]) -> None:
+        """The workers' tokens with the decisions', whose log-probs and errors are the output's too."""
+        names, rows = batch.columns.names, None
+        if output.req_ids != names:
+            rows = [output.req_id_to_index[name] for name in names]
+        for column in answer.mismatches(output.sampled_token_ids, rows):
+            self._look_at(batch, column, answer.decisions[column], output, errors)
+        if batch.columns.width:
+            output.logprobs = logprobs_of(answer, batch.columns.width, rows, len(output.req_ids))
 
     def _wait(self, step: int) -> Any:
         """The step's decisions: the workers have waited for them as long as they may."""
@@ -216,25 +211,52 @@ class Plane:
                     f"one removes it, as `croupier cleanup` does: {error}"
                 )
 
-    def _look_at(self, batch: Batch, column: int, decision: Any, output: Any, errors: dict[str, str]) -> None:
-        """A column without a token, or with another one than the workers'."""
+    def _look_at(
+        self,
+        batch: Batch,
+        column: int,
+        decision: Any,
+        output: Any,
+        errors: dict[str, str],
+        before: Sequence[int] = (),
+    ) -> None:
+        """A column without a token, or with another one than the workers'; `before` it are the window's."""
         name, step = batch.columns.names[column], batch.order.step
         if decision.token >= 0:
             drawn = output.sampled_token_ids[output.req_id_to_index[name]]
-            raise RuntimeError(
-                f"step {step}, request {name}: the worker has {drawn}, the daemon {decision.token}"
-            )
+            raise other_tokens(step, name, drawn, decision.token)
         if decision.error == DecisionError.VOID and self._may_be_void(name, batch, column):
-            self._drop(lambda _: True)
-            self._sequences.void(name, batch.columns.sequences[column], step)
             return
         reason = f"step {step}: {decision.error_text or decision.error}"
-        errors[name] = refused(reason) if decision.error in _ASKED_FOR else failed(reason)
+        reason = refused(reason) if decision.error in _ASKED_FOR else failed(reason)
+        end_request(output, errors, name, reason, before)
 
     def _may_be_void(self, name: str, batch: Batch, column: int) -> bool:
         """Whether the engine gives up this token too: the sequence is finished or counted back."""
         sequence = batch.columns.sequences[column]
-        return self._sequences.get(name) is not sequence or batch.order.step <= sequence.void_until
+        return self._sequences.get(name) is not sequence or batch.order.step <= sequence.counted_at
+
+
+def other_tokens(step: int, name: str, drawn: list[int], decided: Any) -> RuntimeError:
+    return RuntimeError(f"step {step}, request {name}: the worker has {drawn}, the daemon {decided}")
+
+
+def end_request(
+    output: Any, errors: dict[str, str], name: str, reason: str, tokens: Sequence[int] = ()
+) -> None:
+    """Has a request end with an error, behind these last tokens."""
+    errors[name] = reason
+    output.sampled_token_ids[output.req_id_to_index[name]] = list(tokens)
+    if not tokens:
+        compat.current().drop_prompt_logprobs(output, name)
+
+
+def computed_of(scheduled: Any, first: int = 0) -> dict[str, int]:
+    """num_computed_tokens of a batch's requests, of those that go on from the `first` one on."""
+    cached = scheduled.scheduled_cached_reqs
+    computed = dict(zip(cached.req_ids[first:], cached.num_computed_tokens[first:], strict=True))
+    computed |= {new.req_id: new.num_computed_tokens for new in scheduled.scheduled_new_reqs}
+    return computed
 
 
 def logprobs_of(answer: Any, width: int, rows: list[int] | None, count: int) -> Any:

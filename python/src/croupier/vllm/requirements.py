@@ -6,7 +6,7 @@ import importlib.metadata
 import os
 from typing import Any
 
-from . import compat
+from . import compat, speculation
 from .compat import installed_release
 from .options import Options
 
@@ -36,8 +36,7 @@ def faults(vllm_config: Any) -> list[str]:
     found = []
     if not vllm_config.use_v2_model_runner:
         found.append(_why_runner_v1(vllm_config))
-    if vllm_config.speculative_config is not None:
-        found.append("speculative decoding is on; without speculative_config would be right")
+    found += speculation.faults(vllm_config)
     if getattr(vllm_config, "diffusion_config", None) is not None:
         found.append("diffusion models draw no token at a time")
     if model.runner_type != "generate":

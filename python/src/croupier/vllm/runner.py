@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -21,8 +22,11 @@ from vllm.v1.worker.gpu.sample.sampler import Sampler
 
 from croupier import Writer
 
-from . import shards
+from . import shards, speculation, verification
 from .order import Order
+from .verification import Layout, sent, warm_up
+
+NO_ARRAYS: Mapping[str, int] = {}
 
 
 def thin(sampler: Sampler) -> None:
@@ -61,19 +65,23 @@ class CroupierModelRunner(GPUModelRunner):
             thin(self.sampler)
 
     def profile_run(self, *args: Any, **kwargs: Any) -> None:
+        # vLLM deals out what its run leaves, and has to leave room for more logits than that run makes.
         kept = None
-        if self.is_last_pp_rank and self.pp_handler is not None:
-            # The next batches' models run while the logits of those before them are still read (`sample`):
-            # vLLM deals out what its run leaves, and has to leave room for them.
+        if rows := self._more_rows():
             kept = torch.empty(
-                self.vllm_config.max_concurrent_batches,
-                self.max_num_reqs,
+                rows,
                 -(-self.vocab_size // get_tensor_model_parallel_world_size()),
                 dtype=self.model_config.head_dtype,
                 device=self.device,
             )
         super().profile_run(*args, **kwargs)
         del kept
+
+    def _more_rows(self) -> int:
+        if self.is_last_pp_rank and self.pp_handler is not None:
+            # The next batches' models run while the logits of those before them are still read (`sample`).
+            return self.vllm_config.max_concurrent_batches * self.max_num_reqs
+        return speculation.rows_of(self.vllm_config) if self.num_speculative_steps else 0
 
     def _dummy_sampler_run(self, hidden_states: torch.Tensor) -> None:
         self.croupier_hidden = hidden_states[:2].clone()
@@ -108,6 +116,9 @@ class CroupierModelRunner(GPUModelRunner):
         self.croupier_timeout = timeout
         self.croupier_verify_every = verify_every
         self.croupier_gathers = gathers
+        if self.num_speculative_steps:
+            width = 1 + self.num_speculative_steps
+            warm_up(self.croupier_verification, width, self.req_states.prefill_len.gpu)
 
     def croupier_detach(self) -> None:
         writer, self.croupier_writer = self.croupier_writer, None
@@ -134,11 +145,13 @@ class CroupierModelRunner(GPUModelRunner):
         if order.step is None:
             return _output(no_tokens, zeros, zeros)
         names = order.names(self.croupier_scheduled)
+        if order.rows is not None:
+            return self._verified(order, names, hidden_states, input_batch)
         if names == input_batch.req_ids:
             logits = self._written(order, self._logits_of(hidden_states, input_batch, None))
             counts = ones
             with self._where_tokens_come(logits):
-                sampled = self._awaited(order, requests)
+                sampled = self._drawn(order, requests)
         else:
             rows = self._rows_of(names, input_batch)
             logits = self._written(order, self._logits_of(hidden_states, input_batch, rows))
@@ -146,12 +159,25 @@ class CroupierModelRunner(GPUModelRunner):
             counts[rows] = 1
             with self._where_tokens_come(logits, rows):
                 sampled = torch.zeros_like(no_tokens)
-                sampled[rows] = self._awaited(order, len(names))
-        if self.croupier_verify_every and order.step % self.croupier_verify_every == 0:
+                sampled[rows] = self._drawn(order, len(names))
+        if self._is_copied(order):
             self._keep_rows(logits)
         if self.pp_handler is not None:
             self.croupier_under_way = sampled
         return _output(sampled, counts, zeros)
+
+    def _verified(
+        self, order: Order, names: list[str], hidden_states: torch.Tensor, input_batch: Any
+    ) -> tuple[SamplerOutput, torch.Tensor, torch.Tensor]:
+        """The tokens of a step of windows: the drafts that are accepted, and the one behind them."""
+        layout = Layout.of(self._places_of(names, input_batch), order.rows, input_batch.num_reqs, self.device)
+        rows = self.croupier_verification.rows_of(layout, input_batch, self.req_states.prefill_len.gpu)
+        logits = self._written(order, self._logits_of(hidden_states, input_batch, None), rows.pointers())
+        tokens = self._awaited(order, len(rows.row_of))
+        if self._is_copied(order):
+            self._keep_rows(logits[rows.row_of.clamp(min=0).long()])
+        width = 1 + self.num_speculative_steps
+        return _output(*self.croupier_verification.sampled_of(layout, tokens, input_batch, width))
 
     def postprocess_sampled(
         self, idx_mapping: torch.Tensor, sampled_tokens: torch.Tensor, *args: Any, **kwargs: Any
@@ -169,11 +195,23 @@ class CroupierModelRunner(GPUModelRunner):
         zeros = torch.zeros(self.max_num_reqs, dtype=torch.int32, device=self.device)
         return zeros, torch.ones_like(zeros), torch.zeros_like(zeros, dtype=torch.int64).view(-1, 1)
 
-    def _rows_of(self, names: list[str], input_batch: Any) -> torch.Tensor:
+    @functools.cached_property
+    def croupier_verification(self) -> ModuleType:
+        """Where windows are laid out and their tokens counted."""
+        if self.device.type != "cuda":
+            return verification
+        # It needs Triton, which hosts without a GPU may lack.
+        from . import verification_kernels
+
+        return verification_kernels
+
+    @staticmethod
+    def _places_of(names: list[str], input_batch: Any) -> list[int]:
         places = {name: row for row, name in enumerate(input_batch.req_ids)}
-        # From pinned memory: another copy would wait for the stream, and so for the tokens before these.
-        rows = torch.tensor([places[name] for name in names])
-        return rows.pin_memory().to(self.device, non_blocking=True) if self.device.type == "cuda" else rows
+        return [places[name] for name in names]
+
+    def _rows_of(self, names: list[str], input_batch: Any) -> torch.Tensor:
+        return sent(torch.tensor(self._places_of(names, input_batch)), self.device)
 
     def _logits_of(
         self, hidden_states: torch.Tensor, input_batch: Any, rows: torch.Tensor | None
@@ -195,7 +233,9 @@ class CroupierModelRunner(GPUModelRunner):
             return shards.part_of(row, get_tensor_model_parallel_rank(), ranks)
         return shards.own_logits(self.model, hidden)
 
-    def _written(self, order: Order, logits: torch.Tensor) -> torch.Tensor:
+    def _written(
+        self, order: Order, logits: torch.Tensor, arrays: Mapping[str, int] = NO_ARRAYS
+    ) -> torch.Tensor:
         """The rows of the step's columns: on their way into the segment."""
         writer = self.croupier_writer
         if writer is None:
@@ -211,7 +251,7 @@ class CroupierModelRunner(GPUModelRunner):
             raise RuntimeError(
                 f"step {order.step} cannot be begun: it is not scheduled, or its slot is not free yet"
             )
-        writer.enqueue_pointer(logits.data_ptr(), logits.stride(0), self._stream())
+        writer.enqueue_pointer(logits.data_ptr(), logits.stride(0), self._stream(), **arrays)
         return logits
 
     @contextlib.contextmanager
@@ -240,15 +280,22 @@ class CroupierModelRunner(GPUModelRunner):
         # vLLM's copy of the tokens for the engine core waits for the model's stream alone.
         self.output_copy_stream.wait_stream(side)
 
-    def _awaited(self, order: Order, count: int) -> torch.Tensor:
+    def _drawn(self, order: Order, count: int) -> torch.Tensor:
         """The step's tokens as vLLM has them, (count, 1), once the current stream has waited for them."""
+        # A column without a decision is -1 here: the engine core knows why, and the GPU indexes with tokens.
+        return torch.maximum(self._awaited(order, count).view(-1, 1), self.croupier_numbers[2][:count])
+
+    def _awaited(self, order: Order, count: int) -> torch.Tensor:
+        """The step's decisions, -1 where there is no token, once the current stream has waited for them."""
         tokens = torch.empty(count, dtype=torch.int32, device=self.device)
         # Neither this thread nor the GPU hangs on a daemon that is dead: the stream waits so long, no longer.
         self.croupier_writer.enqueue_awaited_tokens_pointer(
             order.step, tokens.data_ptr(), self.croupier_timeout, self._stream()
         )
-        # A column without a decision is -1 here: the engine core knows why, and the GPU indexes with tokens.
-        return torch.maximum(tokens.view(-1, 1), self.croupier_numbers[2][:count])
+        return tokens
+
+    def _is_copied(self, order: Order) -> bool:
+        return bool(self.croupier_verify_every) and order.step % self.croupier_verify_every == 0
 
     def _stream(self) -> int:
         return torch.cuda.current_stream(self.device).cuda_stream

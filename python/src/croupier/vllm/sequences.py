@@ -33,13 +33,11 @@ class Sequence:
     width: int = 0
     """Of its row of log-probs: the drawn token and the best; 0: it wants none."""
     counted_at: int = 0
-    """The last step at its admission: columns up to this one are no part of `due` any more."""
+    """The last step at its admission. What was in flight then is no part of `due`, and may be void."""
     live: bool = True
     """In the session's table."""
     parked: bool = False
     """Preempted: nothing of it is scheduled."""
-    void_until: int = 0
-    """Steps up to this one were in flight when it was truncated: their columns may be void."""
 
     @property
     def drawn(self) -> int:
@@ -58,7 +56,13 @@ class Sequences:
     """Adds, truncates and finishes; a uid is never used again, so that a name may be."""
 
     def __init__(
-        self, session: Any, vocab: int, limits: Limits, seeds: random.Random, log: Callable[[str], None]
+        self,
+        session: Any,
+        vocab: int,
+        limits: Limits,
+        seeds: random.Random,
+        log: Callable[[str], None],
+        window: int = 1,
     ) -> None:
         self._session = session
         self._vocab = vocab
@@ -71,20 +75,42 @@ class Sequences:
         """Requests that the session did not take, with the reason; they end with an error."""
         self.in_flight: deque[list[Sequence]] = deque()
         """Of each step that is submitted and not collected, the oldest first."""
+        self._window = window
+        """So many tokens may a step bring a request."""
         self._most_in_flight = 0
 
     def get(self, name: str) -> Sequence | None:
         return self._by_name.get(name)
 
-    def submitted(self, sequences: list[Sequence]) -> None:
-        """Each has a token more in flight."""
-        self.in_flight.append(sequences)
-        self._most_in_flight = max(self._most_in_flight, len(self.in_flight))
+    def drawing(self, name: str, counted: int) -> Sequence | None:
+        """The sequence of a scheduled request, if a batch with its tokens up to so many draws the next one.
 
-    def void(self, name: str, sequence: Sequence, step: int) -> None:
-        """That step brings it no token."""
-        if self._by_name.get(name) is sequence and step > sequence.counted_at:
-            sequence.due -= 1
+        A part of a prompt draws none. The workers' runner asks the same of the same numbers
+        (seq_len < prefill_len).
+        """
+        if name in self.refused:
+            return None
+        sequence = self._by_name.get(name)
+        if sequence is None:
+            raise RuntimeError(
+                f"request {name} is scheduled and was never among scheduled_new_reqs; "
+                "this vLLM announces requests otherwise than Croupier's plugin knows"
+            )
+        if counted < sequence.prefill_len:
+            return None
+        if counted != sequence.due:
+            raise ended_by_count(name, counted - sequence.prompt_len, sequence)
+        return sequence
+
+    def submitted(self, sequences: list[Sequence]) -> None:
+        """Each has a step more in flight."""
+        self.in_flight.append(sequences)
+        self._most_in_flight = max(self._most_in_flight, len(self.in_flight) * self._window)
+
+    def rejected(self, name: str, sequence: Sequence, step: int, rows: int) -> None:
+        """So many of the step's rows bring it no token."""
+        if rows and self._by_name.get(name) is sequence and step > sequence.counted_at:
+            sequence.due -= rows
 
     def finish(self, name: str) -> None:
         self.refused.pop(name, None)
@@ -124,7 +150,6 @@ class Sequences:
             else:
                 # The engine may have dropped tokens that were in flight (reset_prefix_cache).
                 self._session.truncate(known.uid, len(outputs))
-                known.void_until = last_step
         except (Error, ValueError) as error:
             self._refuse(new.req_id, str(error))
             return

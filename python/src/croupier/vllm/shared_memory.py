@@ -55,10 +55,11 @@ def status_of(segment_path: str) -> str:
     return f"croupier status --instance {instance} --shm-dir {place.parent}"
 
 
-def without_room(error: str, sequences: int) -> str:
+def without_room(error: str, rows: int) -> str:
     return (
         f"the session does not fit into shared memory: {error}. In a container it has 64 MB unless it is "
-        f"started with a larger --shm-size; --max-num-seqs is {sequences}, and a smaller one takes less"
+        f"started with a larger --shm-size. A step has room for {rows} rows: a smaller --max-num-seqs, or "
+        "fewer speculative tokens, take less"
     )
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from croupier import Decider, Params
+from croupier import Decider, DecisionError, Params
 
 _TOLD = 20
 _KEPT = 100
@@ -40,34 +40,36 @@ class Verifier:
         if copied is None:
             return
         rows = as_float32(copied)
-        for column, (sequence, decision) in enumerate(
-            zip(batch.columns.sequences, answer.decisions, strict=True)
-        ):
+        names, sequences = batch.columns.of_rows()
+        for row, (sequence, decision) in enumerate(zip(sequences, answer.decisions, strict=True)):
+            if decision.error == DecisionError.REJECTED:
+                continue
             params = sequence.request.params
             # Mirostat and adaptive-p depend on all earlier rows of the sequence, and those are gone.
             if decision.error or params.get("mirostat") or params.get("adaptive_target", -1.0) >= 0:
                 self.skipped += 1
                 continue
-            history = session.output(sequence.uid)
+            # The whole of it, where no later row of the step has brought a token.
+            history = session.output(sequence.uid)[: decision.position + 1]
             if len(history) != decision.position + 1:
                 self.skipped += 1  # Truncated or finished since: its history is another one by now.
                 continue
             again = self._decider.decide(
-                rows[column],
+                rows[row],
                 sequence.prompt,
                 history[:-1],
                 params=Params(seed=sequence.request.seed, **params),
-                mask=None if batch.masks is None else batch.masks[column],
+                mask=None if batch.masks is None else batch.masks[row],
                 **sequence.request.lists(),
             )
             self.verified += 1
             if again.token != decision.token:
-                self._tell(batch, column, decision, again)
+                self._tell(batch, names[row], decision, again)
 
-    def _tell(self, batch: Any, column: int, decision: Any, again: Any) -> None:
+    def _tell(self, batch: Any, name: str, decision: Any, again: Any) -> None:
         found = {
             "step": batch.order.step,
-            "request": batch.columns.names[column],
+            "request": name,
             "position": decision.position,
             "daemon": decision.token,
             "here": again.token,

@@ -1,0 +1,140 @@
+"""The engine core's half where the engine speculates: a window of rows for each request and step.
+
+A row is computed from a drafted token and decided at its own position. It counts if that token is the one
+that is decided before it, so that the stream is the one without drafts. Nothing of vLLM is imported here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import accumulate, takewhile
+from typing import Any
+
+from croupier import DecisionError
+
+from .order import Order
+from .plane import Batch, Plane, computed_of, logprobs_of, other_tokens
+from .sequences import Sequence
+
+
+@dataclass(eq=False)
+class Windows:
+    """A step's windows, in order."""
+
+    names: list[str] = field(default_factory=list)
+    sequences: list[Sequence] = field(default_factory=list)
+    uids: list[int] = field(default_factory=list)
+    drafts: list[int] = field(default_factory=list)
+    """So many does vLLM count."""
+    rows: list[int] = field(default_factory=list)
+    """So many rows has the session: one more than drafts, or fewer."""
+    places: list[int] | None = None
+    """As Order has them."""
+    width: int = 0
+    """As Columns has it."""
+
+    def add(self, name: str, sequence: Sequence, drafts: int) -> None:
+        self.names.append(name)
+        self.sequences.append(sequence)
+        self.uids.append(sequence.uid)
+        self.drafts.append(drafts)
+        self.rows.append(1 + drafts)
+        # vLLM counts each row as a token until it knows which are rejected.
+        sequence.due += 1 + drafts
+        if sequence.width > self.width:
+            self.width = sequence.width
+
+    def of_rows(self) -> tuple[list[str], list[Sequence]]:
+        """The request and the sequence of each decision of the step."""
+        names = [name for name, count in zip(self.names, self.rows, strict=True) for _ in range(count)]
+        sequences = [one for one, count in zip(self.sequences, self.rows, strict=True) for _ in range(count)]
+        return names, sequences
+
+
+class WindowPlane(Plane):
+    """Of an engine that speculates."""
+
+    def __init__(self, *given: Any, mask_stride: int) -> None:
+        super().__init__(*given)
+        self._mask_stride = mask_stride
+        """So many rows has each request with a grammar in vLLM's bitmask."""
+        self._drafts: dict[str, list[int]] = {}
+        """Of the batch between schedule() and submit(), as the scheduler has them: -1 for those that it does
+        not know, or that a grammar does not allow. It learns them between the two."""
+
+    def _next_columns(self, scheduled: Any) -> Windows:
+        self._drafts = known = scheduled.scheduled_spec_decode_tokens
+        computed, counts = computed_of(scheduled), scheduled.num_scheduled_tokens
+        windows, places, drawing = Windows(), [], self._sequences.drawing
+        for place, (name, count) in enumerate(counts.items()):
+            drafts = len(known[name]) if name in known else 0
+            if (sequence := drawing(name, computed[name] + count - drafts)) is not None:
+                windows.add(name, sequence, drafts)
+                places.append(place)
+        if len(places) < len(counts):
+            windows.places = places
+        return windows
+
+    def _submitted(self, windows: Windows, grammar: Any) -> Batch:
+        bitmask = first = masks = None
+        if grammar is not None:
+            bitmask, first = grammar.grammar_bitmask, self._masked(windows, grammar)
+            if self._verifier is not None:
+                # vLLM writes the next batch's over them.
+                masks = [
+                    None if row is None else bitmask[row + number].copy()
+                    for row, count in zip(first, windows.rows, strict=True)
+                    for number in range(count)
+                ]
+        self._last_step = self._session.submit(windows.uids, bitmask, first, windows.rows)
+        return Batch(Order(self._last_step, windows.places, windows.rows), windows, masks)
+
+    def _masked(self, windows: Windows, grammar: Any) -> list[int | None]:
+        """The first mask of each window, which ends where the grammar's masks do.
+
+        vLLM makes them as far as it knows the drafts and the grammar allows them; behind that all is allowed.
+        """
+        place_of = {name: place for place, name in enumerate(grammar.structured_output_request_ids)}
+        first: list[int | None] = []
+        for column, name in enumerate(windows.names):
+            place = place_of.get(name)
+            first.append(None if place is None else place * self._mask_stride)
+            if place is not None:
+                drafts = self._drafts.get(name, ())
+                windows.rows[column] = 1 + (drafts.index(-1) if -1 in drafts else len(drafts))
+        return first
+
+    def _compare(self, batch: Batch, answer: Any, output: Any, errors: dict[str, str]) -> None:
+        windows, sampled = batch.columns, output.sampled_token_ids
+        places = [output.req_id_to_index[name] for name in windows.names]
+        for column in answer.mismatches(sampled, places, windows.rows):
+            self._look_at_window(batch, column, answer, output, errors)
+        step, get = batch.order.step, self._sequences.get
+        for name, sequence, drafts, place in zip(
+            windows.names, windows.sequences, windows.drafts, places, strict=True
+        ):
+            # As the scheduler does, which takes rejected rows off its count where they are part of it.
+            rejected = 1 + drafts - len(sampled[place])
+            if rejected and get(name) is sequence and step > sequence.counted_at:
+                sequence.due -= rejected
+        if windows.width:
+            first = [0] * len(output.req_ids)
+            for place, end, rows in zip(places, accumulate(windows.rows), windows.rows, strict=True):
+                first[place] = end - rows
+            logprobs = logprobs_of(answer, windows.width, None, sum(windows.rows))
+            output.logprobs = logprobs._replace(cu_num_generated_tokens=first)
+
+    def _look_at_window(
+        self, batch: Batch, column: int, answer: Any, output: Any, errors: dict[str, str]
+    ) -> None:
+        """A window that ends with an error, or has other tokens than the workers'."""
+        rows = batch.columns.rows
+        first = sum(rows[:column])
+        decisions = answer.decisions[first : first + rows[column]]
+        decided = [decision.token for decision in takewhile(lambda one: one.token >= 0, decisions)]
+        failed = decisions[len(decided)] if len(decided) < len(decisions) else None
+        if failed is None or (decided and failed.error == DecisionError.REJECTED):
+            name = batch.columns.names[column]
+            drawn = output.sampled_token_ids[output.req_id_to_index[name]]
+            raise other_tokens(batch.order.step, name, drawn, decided)
+        self._look_at(batch, column, failed, output, errors, decided)
