@@ -36,6 +36,7 @@ KINDS = {
 PATIENCE = 20.0
 # Drawn from few rows for long, penalties leave nothing of what a request is drawn from.
 LENGTH = 240
+PROMPT = 3
 ARRAYS = ("row_of", "inputs", "parents", "positions")
 
 
@@ -117,7 +118,7 @@ class Engine:
     def admit(self, first: int) -> list[int]:
         uids = list(range(first + 1, first + 1 + self.requests))
         for uid in uids:
-            self.session.add(uid, [uid % 100, 1, 2], params=croupier.Params(seed=uid, **self.params))
+            self.session.add(uid, [uid % 100] * PROMPT, params=croupier.Params(seed=uid, **self.params))
         return uids
 
     def step(self, uids: list[int], logits: torch.Tensor, given: dict[str, list[int]], clock: Clock) -> None:
@@ -210,7 +211,8 @@ def add_window(
         given["row_of"].append(row_number(uid, position, numbers))
         given["inputs"].append(fed if row == 0 or drafts.next_is_right() else fed ^ 1)
         given["parents"].append(head + max(row - 1, 0))
-        given["positions"].append(position)
+        # Where the token that is fed stands in prompt and output together.
+        given["positions"].append(PROMPT + position - 1)
 
 
 def measure(

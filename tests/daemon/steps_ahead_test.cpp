@@ -244,7 +244,8 @@ TEST_CASE("a stopped sampler does not keep others from its columns in steps ahea
 }
 
 TEST_CASE(
-    "feedback after a truncate does not depend on what was decided ahead; cut back further it begins anew") {
+    "feedback after a truncate does not depend on what was decided ahead, and cut back further it begins "
+    "anew") {
     const DaemonProcess daemon;
     SmallEngine engine(daemon.endpoint(), "engine", ahead());
     for (std::uint64_t uid = 1; uid <= 4; ++uid) {

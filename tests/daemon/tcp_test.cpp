@@ -157,7 +157,7 @@ TEST_CASE("a client over ZMQ whose key is removed is told so, and can take what 
 }
 
 TEST_CASE(
-    "the last key that is taken off the list loses its access too; a list that cannot be read changes "
+    "the last key that is taken off the list loses its access too, and a list that cannot be read changes "
     "nothing") {
     const TcpSetup setup;
     const std::string list = setup.files.directory() + "/clients";
