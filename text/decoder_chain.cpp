@@ -90,8 +90,7 @@ void check_length(std::string_view piece, std::size_t bytes) {
 DecoderChain::DecoderChain()
     : fault_(
           "decoder is missing or null: Hugging Face's format then puts a space between all tokens, which no "
-          "model "
-          "means; it should be the decoder of the model's tokenizer, as {\"type\": \"ByteLevel\"}") {}
+          "model means; it should be the decoder of the model's tokenizer, as {\"type\": \"ByteLevel\"}") {}
 
 DecoderChain::DecoderChain(const std::vector<DecoderStep>& steps) {
     for (const DecoderStep& step : steps) {

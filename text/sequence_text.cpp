@@ -1,5 +1,7 @@
 #include "text/sequence_text.h"
 
+#include <stdexcept>
+
 namespace croupier::text {
 
 SequenceText::SequenceText(const TokenTable& table, const TextRules& rules,
@@ -47,6 +49,11 @@ TextProgress SequenceText::finish(std::string& text) const {
 
 std::uint64_t SequenceText::truncate(std::size_t tokens, std::span<const std::int32_t> output) {
     if (tokens == state_.tokens) return state_.bytes;
+    if (tokens > state_.tokens || tokens > output.size()) {
+        throw std::out_of_range("the text has " + std::to_string(state_.tokens) + " tokens, of which " +
+                                std::to_string(output.size()) + " were given: it cannot go back to " +
+                                std::to_string(tokens));
+    }
     states_.resize(tokens / kTokensPerState + 1);
     state_ = states_.back();
     std::string text;

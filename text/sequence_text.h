@@ -6,10 +6,10 @@
 // obeyed, though one that begins there and ends later is. The text ends before the stop string, or after it
 // with `include_stop`.
 //
-// This is vLLM's rule, and differs in time only. vLLM sees text when no unfinished character follows it, so a
-// stop string before half a character ends the sequence one token later there, and may count for that token
-// and not for one of the first `min_tokens`. SGLang takes the first of the list that is anywhere in the last
-// tokens' text, so a stop string that is complete later may win there.
+// This is the rule of vLLM 0.33, and differs in time only. vLLM sees text when no unfinished character
+// follows it, so a stop string before half a character ends the sequence one token later there, and may count
+// for that token and not for one of the first `min_tokens`. vLLM 0.26 and SGLang take the first of the list
+// that is anywhere in the last tokens' text, so a stop string that is complete later may win there.
 //
 // The text is released up to the longest end that may still become a stop string. With `include_stop` nothing
 // is held back for stop strings, as a stop string is then a part of the text.
@@ -58,8 +58,9 @@ class SequenceText {
     // The sequence ends for another reason than a stop string: all is released, and the rest of an unfinished
     // character becomes U+FFFD. No stop string is searched in that.
     TextProgress finish(std::string& text) const;
-    // Goes back to the first `tokens` tokens of the output. Returns the bytes that the text has then. What
-    // has been released of the tokens that remain stays so.
+    // Goes back to the first `tokens` tokens of the output, which there must be: throws std::out_of_range.
+    // Returns the bytes that the text has then. Other tokens that follow may make a stop string of what had
+    // been released of these: whoever shows text shows that of tokens that are not taken back.
     std::uint64_t truncate(std::size_t tokens, std::span<const std::int32_t> output);
 
     std::size_t tokens() const { return state_.tokens; }

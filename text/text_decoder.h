@@ -2,11 +2,10 @@
 // whole.
 //
 // The text is that of Hugging Face's decode() of all tokens. Three differences are meant:
-// - Text before an unfinished character is not kept back with it, nor is a token "\uFFFD", as DecodeStream
-// does.
+// - Text before an unfinished character is not kept back with it, as DecodeStream does; nor is a token
+//   "\uFFFD".
 // - In a run of byte-fallback tokens, Hugging Face replaces every byte if the run is not UTF-8 as a whole.
-// Characters
-//   of the run that are finished before the first wrong byte stay here; a stream cannot take them back
+//   Here its characters stay that are finished before the first wrong byte: a stream cannot take them back
 //   (DecodeStream then fails). From that byte to the end of the run every byte is one U+FFFD, as there.
 // - Added tokens are decoded from their content, never from a normalized form of it.
 #pragma once

@@ -269,4 +269,16 @@ TEST_CASE("stop strings that can never be found are refused by their index") {
     CHECK(refused(largest).add(0, text) == TextProgress{0, std::nullopt});
 }
 
+TEST_CASE("a text cannot go back to more tokens than it has, or than are given") {
+    const TokenTable table = table_of({"a", "b"});
+    SequenceText sequence(table, {});
+    const std::vector<std::int32_t> ids(200, 1);
+    CHECK_THROWS_WITH(sequence.truncate(130, ids), Contains("has 0 tokens") && Contains("back to 130"));
+    std::string text;
+    for (int i = 0; i < 70; ++i) sequence.add(0, text);
+    CHECK_THROWS_AS(sequence.truncate(69, std::span(ids).first(68)), std::out_of_range);
+    CHECK_THROWS_AS(sequence.truncate(71, ids), std::out_of_range);
+    CHECK(sequence.truncate(70, {}) == 70);
+}
+
 }  // namespace croupier::text
