@@ -132,16 +132,50 @@ RowInput input_of(const Segment& segment, std::uint32_t slot, std::uint32_t colu
     return RowInput::unpack(word);
 }
 
-// Of siblings that were computed from the same token the first is enough.
-bool has_elder_twin(const Segment& segment, std::uint32_t slot, std::uint32_t head, std::uint32_t column,
-                    RowInput input) {
-    const std::uint64_t word = input.pack();
-    const std::atomic<std::uint64_t>* of_first_rank = segment.inputs(slot, 0);
-    for (std::uint32_t other = head + 1; other < column; ++other) {
-        const bool alike = of_first_rank[other].load(std::memory_order_relaxed) == word;
-        if (alike && input_of(segment, slot, other).pack() == word) return true;
+// Rows are answered in their order, whatever tree they are: what a writer that was replaced has drafted anew
+// finds no row that is decided, and none that a sampler is about to decide, behind one that is not.
+bool all_committed(const Segment& segment, std::uint32_t slot, std::uint32_t head, std::uint32_t column) {
+    for (std::uint32_t other = head; other < column; ++other) {
+        if (!is_committed(segment, slot, other)) return false;
+    }
+    return true;
+}
+
+// After an error nothing of the window is decided, nor a sibling of the row that has it.
+bool has_failed(const Segment& segment, std::uint32_t slot, std::uint32_t head, std::uint32_t column) {
+    for (std::uint32_t other = head; other < column; ++other) {
+        if (proto::is_failure(segment.decisions(slot)[other].load().error)) return true;
     }
     return false;
+}
+
+// By an earlier row of the window: a sibling of the same token, or one that was right before a writer was
+// replaced.
+bool has_decided(const Segment& segment, std::uint32_t slot, std::uint32_t head, std::uint32_t column,
+                 std::uint32_t position) {
+    for (std::uint32_t other = head + 1; other < column; ++other) {
+        const Decision decision = segment.decisions(slot)[other];
+        if (decision.error == DecisionError::none && decision.position == position) return true;
+    }
+    return false;
+}
+
+// Where the row stands if it is right, and all rows between the head and it: one that was decided may have
+// been drafted anew since, and what follows is computed behind that.
+std::optional<std::uint32_t> right_position(const Segment& segment, std::uint32_t slot, std::uint32_t head,
+                                            std::uint32_t column) {
+    std::optional<std::uint32_t> position;
+    while (column != head) {
+        const RowInput input = input_of(segment, slot, column);
+        if (input.token < 0 || input.parent < head || input.parent >= column) return std::nullopt;
+        const Decision parent = segment.decisions(slot)[input.parent];
+        // Behind a stop nothing was decided.
+        const bool goes_on = parent.error == DecisionError::none && !proto::ends_sequence(parent);
+        if (!goes_on || parent.token != input.token) return std::nullopt;
+        if (!position) position = parent.position + 1;
+        column = input.parent;
+    }
+    return position;
 }
 
 DueColumn due_row(const Segment& segment, std::uint64_t step, std::uint32_t column,
@@ -154,20 +188,12 @@ DueColumn due_row(const Segment& segment, std::uint64_t step, std::uint32_t colu
                       first.sequence_slot == asked.sequence_slot && first.row == 0 &&
                       first.ticket + asked.row == asked.ticket && first.revision == asked.revision;
     if (!same) return {Due::broken, 0};
-    if (!is_committed(segment, slot, head)) return {Due::later, 0};
-    if (proto::is_failure(segment.decisions(slot)[head].load().error)) return {Due::never, 0};
+    if (!all_committed(segment, slot, head, column)) return {Due::later, 0};
+    if (has_failed(segment, slot, head, column)) return {Due::never, 0};
     // The head was decided from its row, before which the inputs were stored.
-    const RowInput input = input_of(segment, slot, column);
-    const bool has_parent = input.parent >= head && input.parent < column;
-    if (input.token < 0 || !has_parent) return {Due::rejected, 0};
-    if (!is_committed(segment, slot, input.parent)) return {Due::later, 0};
-    const Decision parent = segment.decisions(slot)[input.parent];
-    if (proto::is_failure(parent.error)) return {Due::never, 0};
-    // Behind a stop nothing was decided.
-    const bool goes_on = parent.error == DecisionError::none && !proto::ends_sequence(parent);
-    const bool right =
-        goes_on && parent.token == input.token && !has_elder_twin(segment, slot, head, column, input);
-    return right ? DueColumn{Due::now, parent.position + 1} : DueColumn{Due::rejected, 0};
+    const auto position = right_position(segment, slot, head, column);
+    const bool right = position && !has_decided(segment, slot, head, column, *position);
+    return right ? DueColumn{Due::now, *position} : DueColumn{Due::rejected, 0};
 }
 
 }  // namespace

@@ -33,8 +33,8 @@ MUTANTS = (
     Mutant(
         "a row is due whatever it was computed from",
         "shm/column_due.cpp",
-        "goes_on && parent.token == input.token &&",
-        "goes_on &&",
+        "if (!goes_on || parent.token != input.token) return std::nullopt;",
+        "if (!goes_on) return std::nullopt;",
     ),
     Mutant(
         "a head waits for the head before it alone",

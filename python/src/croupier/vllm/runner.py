@@ -76,6 +76,10 @@ class CroupierModelRunner(GPUModelRunner):
             )
         super().profile_run(*args, **kwargs)
         del kept
+        # Before vLLM watches for kernels that are compiled late.
+        if self.is_last_pp_rank and self.num_speculative_steps:
+            width = 1 + self.num_speculative_steps
+            warm_up(self.croupier_verification, width, self.req_states.prefill_len.gpu)
 
     def _more_rows(self) -> int:
         if self.is_last_pp_rank and self.pp_handler is not None:
@@ -116,9 +120,6 @@ class CroupierModelRunner(GPUModelRunner):
         self.croupier_timeout = timeout
         self.croupier_verify_every = verify_every
         self.croupier_gathers = gathers
-        if self.num_speculative_steps:
-            width = 1 + self.num_speculative_steps
-            warm_up(self.croupier_verification, width, self.req_states.prefill_len.gpu)
 
     def croupier_detach(self) -> None:
         writer, self.croupier_writer = self.croupier_writer, None

@@ -107,11 +107,6 @@ class Sequences:
         self.in_flight.append(sequences)
         self._most_in_flight = max(self._most_in_flight, len(self.in_flight) * self._window)
 
-    def rejected(self, name: str, sequence: Sequence, step: int, rows: int) -> None:
-        """So many of the step's rows bring it no token."""
-        if rows and self._by_name.get(name) is sequence and step > sequence.counted_at:
-            sequence.due -= rows
-
     def finish(self, name: str) -> None:
         self.refused.pop(name, None)
         sequence = self._by_name.pop(name, None)
