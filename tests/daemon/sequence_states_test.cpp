@@ -79,8 +79,8 @@ TEST_CASE("states that are used least recently are dropped first, of whichever s
     Fixture first;
     Fixture second;
     for (std::uint32_t slot = 0; slot < 8; ++slot) {
-        first.use(slot, 2 * slot);
-        second.use(slot, 2 * slot + 1);
+        first.use(slot, std::uint64_t{2} * slot);
+        second.use(slot, std::uint64_t{2} * slot + 1);
     }
     first.use(0, 100);
     const std::uint64_t one = first.totals.bytes.load() / 8;
@@ -200,7 +200,7 @@ TEST_CASE("a sequence's state stays in one sampler while batches change, and goe
     // One that was late for a moment may have lost a sequence; what it had goes with a sweep.
     REQUIRE(eventually([&] { return held(daemon).states == 8; }));
     CHECK(held(daemon).bytes > 8 * sizeof(sampler::SequenceState));
-    CHECK(held(daemon).bytes < 8 * 100'000);
+    CHECK(held(daemon).bytes < 800'000);
     CHECK(held(daemon).dropped == 0);
     for (std::uint64_t uid = 1; uid <= 8; ++uid) engine.session().finish(uid);
     CHECK(eventually([&] { return held(daemon).states == 0 && held(daemon).bytes == 0; }));
@@ -220,6 +220,6 @@ TEST_CASE("states beyond samplers.state_mb are dropped, and the tokens stay the 
         engine.admit(sequence);
     }
     engine.steps(4);  // which compare with the reference
-    CHECK(eventually([&] { return held(daemon).bytes <= 1024 * 1024; }));
+    CHECK(eventually([&] { return held(daemon).bytes <= std::uint64_t{1024} * 1024; }));
     CHECK(held(daemon).dropped >= 6);
 }

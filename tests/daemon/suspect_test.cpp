@@ -38,6 +38,7 @@ TEST_CASE("a suspected column is decided from its own row, wherever in the slice
         constexpr std::uint16_t kLikely = 0x4280;  // 64 as a bf16
         rows.emplace_back(geometry.vocab)[100 + column] = kLikely;
     }
+    values.reserve(rows.size());
     for (const auto& row : rows) values.push_back(row.data());
     auto client = need(shm::SchedulePublisher::attach(files.segment));
     need(client.publish(asked, 0));

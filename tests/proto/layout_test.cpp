@@ -195,7 +195,7 @@ TEST_CASE("a lean session has room for a whole row of each window, and one of wh
     g.max_batch = 40;
     fill_even_shards(g);
     const std::uint64_t all = layout_of(g).logits_stride;
-    CHECK(all == 40 * 1024 * 2);
+    CHECK(all == std::uint64_t{40} * 1024 * 2);
     g.max_windows = 8;
     CHECK(layout_of(g).logits_stride == all);
     g.lean_blocks = kLeanGranule;
