@@ -18,7 +18,7 @@ READY_WITHIN = 60.0
 
 
 class Daemon:
-    def __init__(self, samplers: int, pin: bool) -> None:
+    def __init__(self, samplers: int, pin: bool, wait: str = "adaptive") -> None:
         self._folder = Path(tempfile.mkdtemp(prefix="verified-"))
         self._shm = Path("/dev/shm") / self._folder.name
         self._endpoint = f"ipc://{self._folder}/control.sock"
@@ -28,7 +28,7 @@ class Daemon:
             "instance": self._folder.name.replace("_", "-").lower(),
             "run_dir": str(self._folder),
             "shm": {"dir": str(self._shm)},
-            "samplers": {"count": samplers, "pin": pin},
+            "samplers": {"count": samplers, "pin": pin, "wait": wait},
             "control": {"endpoint": self._endpoint},
             "metrics": {"listen": "off"},
         }

@@ -3,8 +3,8 @@
 #     bench/windows/gpu.sh OUT
 # PARTS: tests (the writer's tests of windows), sim (the simulated engine, in both transports, with graphs, copied rows and
 # kills: every token is verified, and the streams are those without drafts), python (the tests of python/tests/gpu_test.py), steps
-# (microseconds from logits to tokens, steps.json) and sanitizer (the tests of windows under compute-sanitizer).
-# WINDOWS, DRAFTS, KINDS, SAMPLERS, ROUNDS and PYTHON change what is measured and how. The status is how many parts failed.
+# (microseconds from logits to tokens, steps-WAIT.json) and sanitizer (the tests of windows under compute-sanitizer).
+# WINDOWS, DRAFTS, KINDS, SAMPLERS, WAITS, ROUNDS and PYTHON change what is measured and how. The status is how many parts failed.
 set -uo pipefail
 cd "$(dirname "$0")/../.." || exit
 [ $# -eq 1 ] || { sed -n 2,9p bench/windows/gpu.sh >&2; exit 2; }
@@ -25,7 +25,8 @@ part() {
     say "$1 failed"
     tail -n 12 "$out/$1.log"
 }
-# sim NAME OPTIONS...: its streams must be those of the first run.
+# sim NAME OPTIONS...: its streams must be those of the transport's first run: lean steps lack an rng that some requests have
+# with whole rows.
 sim() {
     part "$1" 90 "$run" croupier sim --writer cuda --samplers "$samplers" --batch 32 --in-flight 1 --prompt-max 512 \
         --output-max 64 --steps 120 --json --streams-out "$place/$1" "${@:2}"
@@ -36,8 +37,8 @@ streams = hashlib.sha256(pathlib.Path(sys.argv[2]).read_bytes()).hexdigest()[:12
 print(f"    {pathlib.Path(sys.argv[1]).stem:>24}: {streams}, {r['verified']} of {r['tokens']} verified, {r['mismatched']} differ, "
       f"{r['lost']} lost, {r['duplicated']} doubled, {r['kills']} kills; {r.get('fault', 'sound')}")
 END
-    [ -e "$place/streams" ] || cp "$place/$1" "$place/streams"
-    cmp -s "$place/$1" "$place/streams" && return
+    [ -e "$place/${1%%-*}" ] || cp "$place/$1" "$place/${1%%-*}"
+    cmp -s "$place/$1" "$place/${1%%-*}" && return
     failures=$((failures + 1))
     say "$1: other streams"
 }
@@ -74,11 +75,13 @@ if wants python; then
     tail -n 2 "$out/python.log"
 fi
 if wants steps; then
-    say "microseconds"
-    PYTHONPATH=bench/vllm:bench/verified part steps 400 "$place/venv/bin/python" bench/windows/gpu_steps.py "$out/steps.json" \
-        --windows "${WINDOWS:-1,8,64,256}" --drafts "${DRAFTS:-4}" --kinds "${KINDS:-full}" --samplers "$samplers" \
-        --rounds "${ROUNDS:-14}"
-    cat "$out/steps.log"
+    for wait in ${WAITS:-spin adaptive}; do
+        say "microseconds, samplers.wait: $wait"
+        PYTHONPATH=bench/vllm:bench/verified part "steps-$wait" 200 "$place/venv/bin/python" bench/windows/gpu_steps.py \
+            "$out/steps-$wait.json" --windows "${WINDOWS:-1,8,64,256}" --drafts "${DRAFTS:-4}" --kinds "${KINDS:-full}" \
+            --samplers "$samplers" --wait "$wait" --rounds "${ROUNDS:-14}"
+        cat "$out/steps-$wait.log"
+    done
 fi
 if wants sanitizer; then
     say "compute-sanitizer"

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """From logits in a GPU's memory to tokens there, for steps of windows beside steps of one row each.
 
-    gpu_steps.py OUT.json [--windows 1,8,64,256] [--drafts 4] [--accepted 0.8] [--kinds full]
+    gpu_steps.py OUT.json [--windows 1,8,64,256] [--drafts 4] [--accepted 0.8] [--kinds full] [--wait spin]
 
 PYTHONPATH has the package croupier with its programs, torch, bench/vllm and bench/verified. Each request's
 rows are those of its positions, whatever was drafted. So the tokens of plain steps, which come first, say
 which drafts are right: each is with the chance --accepted. The tokens of windows must be the same ones.
 Times are of the GPU's stream, from the enqueue on, in microseconds; of a device "cpu", of the host's calls.
+A session's first steps are counted apart: samplers do not know yet when to expect logits.
 """
 
 from __future__ import annotations
@@ -44,17 +45,31 @@ class Clock:
     """Times what is enqueued between its two calls; the GPU is busy until all of that is enqueued."""
 
     BUSY_CYCLES = 400_000
+    FIRST = 5
 
     def __init__(self, device: str) -> None:
         self._gpu = device != "cpu"
         self.us: list[float] = []
+        self.first_us: list[float] = []
+        self._to_come = 0
+
+    def begin_session(self) -> None:
+        self._to_come = self.FIRST
+
+    def clear(self) -> None:
+        self.us.clear()
+        self.first_us.clear()
+
+    def _note(self, us: float) -> None:
+        (self.first_us if self._to_come > 0 else self.us).append(us)
+        self._to_come -= 1
 
     def time(self, enqueue: Callable[[], None], finish: Callable[[], None]) -> None:
         if not self._gpu:
             begun = time.perf_counter()
             enqueue()
             finish()
-            self.us.append((time.perf_counter() - begun) * 1e6)
+            self._note((time.perf_counter() - begun) * 1e6)
             return
         begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
         torch.cuda._sleep(self.BUSY_CYCLES)
@@ -63,11 +78,16 @@ class Clock:
         end.record()
         finish()
         end.synchronize()
-        self.us.append(begin.elapsed_time(end) * 1e3)
+        self._note(begin.elapsed_time(end) * 1e3)
 
     def result(self) -> dict[str, float]:
         marks = statistics.quantiles(self.us, n=100, method="inclusive")
-        return {"p50": round(marks[49], 1), "p99": round(marks[98], 1), "steps": len(self.us)}
+        return {
+            "p50": round(marks[49], 1),
+            "p99": round(marks[98], 1),
+            "steps": len(self.us),
+            "first_max": round(max(self.first_us), 1),
+        }
 
 
 class Drafts:
@@ -222,12 +242,14 @@ def measure(
     decided = sent = 0
     for turn in range(place.rounds + 1):
         if turn == 1:  # behind the first, which warms up
-            one.us.clear()
-            many.us.clear()
+            one.clear()
+            many.clear()
             decided = sent = 0
+        one.begin_session()
         alone = Engine(daemon, place, requests, 1, kind)
         right = plain(alone, turn * 10_000, logits, one)
         alone.close()
+        many.begin_session()
         engine = Engine(daemon, place, requests, 1 + place.drafts, kind)
         some = windows(engine, turn * 10_000, logits, right, Drafts(place.accepted, turn), many)
         engine.close()
@@ -254,6 +276,7 @@ def main() -> int:
     parser.add_argument("--kinds", default="full", help=", ".join(KINDS))
     parser.add_argument("--transport", default="lean", choices=["rows", "lean"])
     parser.add_argument("--samplers", type=int, default=12)
+    parser.add_argument("--wait", default="adaptive", help="samplers.wait of the daemon")
     parser.add_argument(
         "--rounds", type=int, default=14, help=f"of {LENGTH} positions, behind one that warms up"
     )
@@ -263,14 +286,16 @@ def main() -> int:
     place = parser.parse_args()
     logits = rows_of(place.rows, place.vocab, place.device)
     results = []
-    with Daemon(place.samplers, pin=place.device != "cpu") as daemon:
+    with Daemon(place.samplers, pin=place.device != "cpu", wait=place.wait) as daemon:
         for kind in place.kinds.split(","):
             for requests in map(int, place.windows.split(",")):
                 results.append(measure(daemon, place, kind, requests, logits))
                 print(json.dumps(results[-1]), flush=True)
     device = torch.cuda.get_device_name() if place.device != "cpu" else "cpu"
     place.out.write_text(
-        json.dumps({"device": device, "samplers": place.samplers, "results": results}, indent=1)
+        json.dumps(
+            {"device": device, "samplers": place.samplers, "wait": place.wait, "results": results}, indent=1
+        )
     )
     return 0
 

@@ -74,8 +74,11 @@ class Sampler {
     }
 
     void turn() {
+        // Before a look at what it is rung for: a ring after that ends the sleep at once.
+        bells_.assign(1, shm::listen_to(plane_.header().bell));
         follow_session_table();
-        listen();
+        for (const auto& [id, session] : sessions_)
+            bells_.push_back(shm::listen_to(session->segment().header().bell));
         const Round round = look();
         const Look& all = round.look;
         std::size_t found = all.decided + (all.busy || round.sat_out ? 1 : 0);
@@ -132,13 +135,6 @@ class Sampler {
                 least = std::min(least, until);
         }
         return least;
-    }
-
-    // Before the look: a ring after it ends the sleep at once.
-    void listen() {
-        bells_.assign(1, shm::listen_to(plane_.header().bell));
-        for (const auto& [id, session] : sessions_)
-            bells_.push_back(shm::listen_to(session->segment().header().bell));
     }
 
     // What this process has of the segment is gone for good, whatever becomes of the file.
