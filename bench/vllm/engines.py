@@ -6,7 +6,7 @@ import argparse
 import contextlib
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -157,21 +157,30 @@ def make_llm(
     sizes: list[int],
     croupier: dict[str, Any] | None,
 ) -> Any:
+    return llm_of(arguments, engine_arguments(arguments, side, model, sizes, croupier))
+
+
+def llm_of(arguments: argparse.Namespace, given: dict[str, Any]) -> Any:
+    """vLLM's LLM of these arguments, with weights that make rows as peaked as a model's."""
     if arguments.tp * arguments.pp == 1 and not arguments.core_process:
         os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"
     from vllm import LLM
 
-    llm = LLM(**engine_arguments(arguments, side, model, sizes, croupier))
+    llm = LLM(**given)
     llm.collective_rpc(spread_inputs)
     llm.collective_rpc(spread_head, args=(arguments.deviation,))
     return llm
 
 
 def make_apart(runtime: Path, *given: Any) -> Any:
+    stay_apart(runtime)
+    return make_llm(*given)
+
+
+def stay_apart(runtime: Path) -> None:
     """With a daemon of its own: one that engines share has as many samplers as the first of them asks for."""
     runtime.mkdir(mode=0o700, exist_ok=True)
     os.environ["XDG_RUNTIME_DIR"] = str(runtime)
-    return make_llm(*given)
 
 
 def prompt_tokens(place: int, length: int = PROMPT) -> list[int]:
@@ -208,7 +217,14 @@ def held_back(llm: Any) -> Iterator[None]:
 class Run:
     """Requests on their way: outputs in their order, and the time of the steps in which all decode."""
 
-    def __init__(self, llm: Any, parameters: list[dict[str, Any]], tokens: int, length: int = PROMPT) -> None:
+    def __init__(
+        self,
+        llm: Any,
+        parameters: list[dict[str, Any]],
+        tokens: int,
+        length: int = PROMPT,
+        prompt_of: Callable[[int, int], list[int]] = prompt_tokens,
+    ) -> None:
         self._core = llm.llm_engine
         self._tokens = tokens
         self._names: list[str] = []
@@ -218,7 +234,7 @@ class Run:
         with held_back(llm):
             for place, given in enumerate(parameters):
                 name = f"{place}"
-                prompt = {"prompt_token_ids": prompt_tokens(place, length)}
+                prompt = {"prompt_token_ids": prompt_of(place, length)}
                 self._core.add_request(name, prompt, sampling_of(given, place, tokens))
                 self._names.append(name)
             # The front end's own state of each request: it knows the tokens that have come so far.
