@@ -66,9 +66,14 @@ class Batch:
         )
         self.order = list(self.windows)
         chance.shuffle(self.order)
+        # Placeholders of a prompt's pictures.
+        some = chance.random() < 0.5
+        self.left_out = {request: chance.choice([0, 1, 40]) * some for request in self.order}
 
     def layout(self, device: Any) -> Layout:
-        return Layout.of(self.order, [self.windows[request] for request in self.order], self.requests, device)
+        windows = [self.windows[request] for request in self.order]
+        left_out = [self.left_out[request] for request in self.order]
+        return Layout.of(self.order, windows, self.requests, device, left_out if any(left_out) else None)
 
     def on(self, device: Any) -> SimpleNamespace:
         return SimpleNamespace(**{name: tensor.to(device) for name, tensor in vars(self.tensors).items()})
@@ -83,6 +88,7 @@ class Batch:
                     found.append((-1, -1, -1))
                     continue
                 token, position = self.lines[request][number]
+                position -= self.left_out[request]
                 found.append((start + number, token if number == 0 or computed else -1, position))
         return found
 

@@ -22,6 +22,8 @@ class Order:
     """Of the columns, among the batch's requests in the order of num_scheduled_tokens; None: all of them."""
     rows: list[int] | None = None
     """Where the engine speculates: how many rows each column's window has."""
+    left_out: list[int] | None = None
+    """Likewise: how many of its prompt's ids the session does not have; None: it has all of each."""
 
     def names(self, scheduled: Iterable[str]) -> list[str]:
         """The request of each column; `scheduled` is the batch's num_scheduled_tokens."""

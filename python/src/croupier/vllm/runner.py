@@ -171,7 +171,8 @@ class CroupierModelRunner(GPUModelRunner):
         self, order: Order, names: list[str], hidden_states: torch.Tensor, input_batch: Any
     ) -> tuple[SamplerOutput, torch.Tensor, torch.Tensor]:
         """The tokens of a step of windows: the drafts that are accepted, and the one behind them."""
-        layout = Layout.of(self._places_of(names, input_batch), order.rows, input_batch.num_reqs, self.device)
+        places = self._places_of(names, input_batch)
+        layout = Layout.of(places, order.rows, input_batch.num_reqs, self.device, order.left_out)
         rows = self.croupier_verification.rows_of(layout, input_batch, self.req_states.prefill_len.gpu)
         logits = self._written(order, self._logits_of(hidden_states, input_batch, None), rows.pointers())
         tokens = self._awaited(order, len(rows.row_of))

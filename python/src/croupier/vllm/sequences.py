@@ -43,6 +43,11 @@ class Sequence:
     def drawn(self) -> int:
         return self.due - self.prompt_len
 
+    @property
+    def left_out(self) -> int:
+        """So much lower are the session's positions than vLLM's."""
+        return self.prompt_len - len(self.prompt)
+
 
 def ended_by_count(name: str, theirs: int, sequence: Sequence) -> RuntimeError:
     return RuntimeError(

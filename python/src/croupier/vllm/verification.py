@@ -31,19 +31,31 @@ class Layout:
     """Of each request: its first row."""
     count: torch.Tensor
     """Of each request: its rows; 0: it draws no token."""
+    left_out: torch.Tensor
+    """Of each request: how many of its prompt's ids the session does not have."""
 
     @classmethod
-    def of(cls, places: list[int], windows: list[int], requests: int, device: torch.device) -> Layout:
-        """`windows` has the rows of each, and `places` its request's place in the batch."""
+    def of(
+        cls,
+        places: list[int],
+        windows: list[int],
+        requests: int,
+        device: torch.device,
+        left_out: list[int] | None = None,
+    ) -> Layout:
+        """`windows` has the rows of each, `places` its request's place in the batch, `left_out` as Order."""
         rows = np.asarray(windows, dtype=np.int64)
         starts = np.cumsum(rows) - rows
         total = int(rows.sum())
-        numbers = np.zeros(2 * total + 2 * requests, dtype=np.int64)
-        request, number, first, count = np.split(numbers, np.cumsum([total, total, requests]))
+        sizes = [total, total, requests, requests, requests]
+        numbers = np.zeros(sum(sizes), dtype=np.int64)
+        request, number, first, count, left = np.split(numbers, np.cumsum(sizes[:-1]))
         request[:] = np.repeat(places, rows)
         number[:] = np.arange(total) - np.repeat(starts, rows)
         first[places], count[places] = starts, rows
-        return cls(*sent(torch.from_numpy(numbers), device).split([total, total, requests, requests]))
+        if left_out is not None:
+            left[places] = left_out
+        return cls(*sent(torch.from_numpy(numbers), device).split(sizes))
 
 
 @dataclass
@@ -53,6 +65,7 @@ class Rows:
     row_of: torch.Tensor
     inputs: torch.Tensor
     positions: torch.Tensor
+    """In the session's prompt and output."""
 
     def pointers(self) -> dict[str, int]:
         """As Writer.enqueue_pointer() takes them."""
@@ -77,7 +90,7 @@ def rows_of(layout: Layout, batch: Any, prefill_len: torch.Tensor) -> Rows:
     return Rows(
         torch.where(exists, row, -1).int(),
         torch.where(exists & is_draft, batch.input_ids[fed], -1).int(),
-        torch.where(exists, position, -1).int(),
+        torch.where(exists, position - layout.left_out[layout.request], -1).int(),
     )
 
 

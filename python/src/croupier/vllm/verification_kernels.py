@@ -14,13 +14,14 @@ _BLOCK = 256
 
 
 # Compiled once: where a part of the layout begins depends on the step.
-@triton.jit(do_not_specialize=["count"], do_not_specialize_on_alignment=["number_of"])
+@triton.jit(do_not_specialize=["count"], do_not_specialize_on_alignment=["number_of", "left_out"])
 def _rows_kernel(
     row_of,
     inputs,
     fed_positions,
     request_of,
     number_of,
+    left_out,
     cu_num_logits,
     logits_indices,
     input_ids,
@@ -45,6 +46,7 @@ def _rows_kernel(
     is_draft = (number == 0) | computed
     tl.store(row_of + row, tl.where(exists, logit, -1).to(tl.int32), mask=is_row)
     tl.store(inputs + row, tl.where(is_draft, token, -1), mask=is_row)
+    position -= tl.load(left_out + request, mask=exists, other=0)
     tl.store(fed_positions + row, position.to(tl.int32), mask=is_row)
 
 
@@ -58,6 +60,7 @@ def rows_of(layout: Layout, batch: Any, prefill_len: torch.Tensor) -> Rows:
         positions,
         layout.request,
         layout.number,
+        layout.left_out,
         batch.cu_num_logits,
         batch.logits_indices,
         batch.input_ids,

@@ -28,8 +28,9 @@ class Windows:
     """So many does vLLM count."""
     rows: list[int] = field(default_factory=list)
     """So many rows has the session: one more than drafts, or fewer."""
+    left_out: list[int] = field(default_factory=list)
     places: list[int] | None = None
-    """As Order has them."""
+    """Both as Order has them."""
     width: int = 0
     """As Columns has it."""
 
@@ -39,6 +40,7 @@ class Windows:
         self.uids.append(sequence.uid)
         self.drafts.append(drafts)
         self.rows.append(1 + drafts)
+        self.left_out.append(sequence.left_out)
         # vLLM counts each row as a token until it knows which are rejected.
         sequence.due += 1 + drafts
         if sequence.width > self.width:
@@ -87,10 +89,11 @@ class WindowPlane(Plane):
                     for number in range(count)
                 ]
         self._last_step = self._session.submit(windows.uids, bitmask, first, windows.rows)
-        return Batch(Order(self._last_step, windows.places, windows.rows), windows, masks)
+        left_out = windows.left_out if any(windows.left_out) else None
+        return Batch(Order(self._last_step, windows.places, windows.rows, left_out), windows, masks)
 
     def _masked(self, windows: Windows, grammar: Any) -> list[int | None]:
-        """The first mask of each window, which ends where the grammar's masks do.
+        """The first mask of each window, which ends where the grammar's masks do, or the room for them.
 
         vLLM makes them as far as it knows the drafts and the grammar allows them; behind that all is allowed.
         """
