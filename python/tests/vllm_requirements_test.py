@@ -136,13 +136,14 @@ def test_drafts_are_refused_with_releases_that_croupier_does_not_speculate_with(
     assert [fault for fault in faults(speculating()) if "which Croupier supports with vLLM 0.33" in fault]
 
 
-def test_a_drafter_that_samples_is_told_that_it_does_not() -> None:
+def test_drafters_draft_their_most_likely_tokens() -> None:
     engine = speculating()
-    assert speculation.advice(engine) == ""
+    assert speculation.draft_greedily(engine) == ""
     engine.speculative_config.draft_sample_method = "greedy"
-    assert speculation.advice(engine) == ""
+    assert speculation.draft_greedily(engine) == ""
     engine.speculative_config.draft_sample_method = "probabilistic"
-    assert "Leave it out" in speculation.advice(engine)
+    assert "'probabilistic'; with Croupier it is 'greedy'" in speculation.draft_greedily(engine)
+    assert engine.speculative_config.draft_sample_method == "greedy"
 
 
 def test_a_step_has_room_for_the_rows_that_may_be_scheduled() -> None:
@@ -151,6 +152,14 @@ def test_a_step_has_room_for_the_rows_that_may_be_scheduled() -> None:
     # Each row is a scheduled token.
     assert speculation.rows_of(speculating(drafts=3, max_num_batched_tokens=700)) == 700
     assert speculation.rows_of(engine(max_num_batched_tokens=100)) == 256
+
+
+def test_a_step_has_room_for_a_mask_of_each_request_or_more() -> None:
+    assert speculation.masks_of(engine()) == 256
+    assert speculation.masks_of(speculating(drafts=3)) == 1024
+    # Many of them take more memory than they are worth.
+    assert speculation.masks_of(speculating(drafts=31)) == 2048
+    assert speculation.masks_of(speculating(drafts=3, max_num_seqs=3000)) == 3000
 
 
 def test_a_runner_of_version_1_is_explained_by_what_version_2_lacks() -> None:

@@ -23,6 +23,7 @@ from vllm.lora.punica_wrapper.punica_cpu import PunicaWrapperCPU  # noqa: E402
 from vllm.utils import torch_utils  # noqa: E402
 
 from croupier import Params, Session  # noqa: E402
+from croupier.vllm import gpu_memory, shards  # noqa: E402
 from croupier.vllm import runner as runners  # noqa: E402
 from croupier.vllm.options import Options  # noqa: E402
 from croupier.vllm.order import Order  # noqa: E402
@@ -270,24 +271,85 @@ def test_with_one_stage_no_logits_are_kept_behind_their_step(
         assert [logits() for logits in made] == [None] * step
 
 
-@pytest.mark.parametrize(
-    ("stages", "last", "drafts", "rows"),
-    [(1, True, 0, 0), (2, True, 0, 3 * 7), (2, False, 0, 0), (1, True, 2, 3 * 7), (1, True, 9, 40)],
-)
-def test_the_profile_has_room_for_the_logits_that_it_does_not_make(
-    monkeypatch: Any, stages: int, last: bool, drafts: int, rows: int
-) -> None:
-    """Those of several batches with stages, and those of drafts."""
-    runner = lone_runner(monkeypatch, None)
-    runner.is_last_pp_rank, runner.pp_handler = last, object() if stages > 1 else None
-    runner.num_speculative_steps = drafts
+def profiled(monkeypatch: Any, compute_logits: Any, ranks: int = 1, drafts: int = 0) -> Any:
+    """A runner before its profiling run, of which only the logits are made: those of seven requests."""
+    runner = lone_runner(monkeypatch, compute_logits)
+    monkeypatch.setattr(runners, "get_tensor_model_parallel_world_size", lambda: ranks)
+    monkeypatch.setattr(runners, "get_tensor_model_parallel_rank", lambda: 0)
+    monkeypatch.setattr(runners, "warm_up", lambda *_: None)
+    monkeypatch.setattr(runners.GPUModelRunner, "_dummy_sampler_run", lambda self, hidden: None)
+    monkeypatch.setattr(
+        runners.GPUModelRunner, "profile_run", lambda self: self._dummy_sampler_run(torch.ones(7, HIDDEN))
+    )
+    runner.num_speculative_steps, runner.max_num_reqs = drafts, 7
+    runner.model_config = SimpleNamespace(head_dtype=torch.float32, get_vocab_size=lambda: VOCAB)
     runner.vllm_config = SimpleNamespace(
+        additional_config={"croupier": {}},
         max_concurrent_batches=3,
         num_speculative_tokens=drafts,
         scheduler_config=SimpleNamespace(max_num_seqs=7, max_num_batched_tokens=40),
+        parallel_config=SimpleNamespace(pipeline_parallel_size=1),
+        model_config=runner.model_config,
+        device_config=SimpleNamespace(device_type="cpu"),
     )
-    runner.max_num_reqs = 7
-    runner.model_config = SimpleNamespace(head_dtype=torch.float32)
+    return runner
+
+
+@pytest.mark.parametrize(("drafts", "rows"), [(0, None), (2, 3 * 7), (9, 40)])
+def test_the_profile_makes_as_many_logits_as_a_step_of_windows_may_have(
+    monkeypatch: Any, drafts: int, rows: int | None
+) -> None:
+    made = []
+
+    def compute_logits(hidden: Any) -> Any:
+        made.append(len(hidden))
+        return torch.zeros(len(hidden), VOCAB)
+
+    runner = profiled(monkeypatch, compute_logits, drafts=drafts)
+    runner.profile_run()
+    # Its first two rows tell what logits are.
+    assert made == [2] + ([] if rows is None else [rows])
+
+
+@pytest.mark.parametrize("own", [False, True], ids=["of another rank", "of this rank"])
+@pytest.mark.parametrize("adapters", [False, True])
+def test_where_a_rank_gathers_the_profile_gathers_as_many_rows(
+    monkeypatch: Any, own: bool, adapters: bool
+) -> None:
+    """They need several times the memory of a rank's own part, for as long as they are gathered."""
+    gathered = []
+
+    def gather(logits: Any) -> Any:
+        if logits.shape[-1] == 1:  # Whether each rank gathers.
+            return torch.tensor([[int(logits), int(not own or adapters)]])
+        gathered.append(len(logits))
+        return torch.cat([logits, logits], dim=-1)
+
+    def compute_logits(hidden: Any) -> Any:
+        row = shards.LogitsProcessor._gather_logits(None, torch.zeros(len(hidden), PADDED // RANKS))
+        if own and row.shape[-1] >= VOCAB:
+            row[:, BANNED] = -1.0
+        return row[:, :VOCAB]
+
+    monkeypatch.setattr(runners, "tensor_model_parallel_all_gather", gather)
+    monkeypatch.setattr(shards.LogitsProcessor, "_gather_logits", lambda self, logits: gather(logits))
+    runner = profiled(monkeypatch, compute_logits, RANKS, drafts=2)
+    runner.lora_config = object() if adapters else None
+    runner.profile_run()
+    assert runner.croupier_describe()["gathers"] == (own or adapters)
+    assert gathered == [2, 3 * 7]
+
+
+@pytest.mark.parametrize(("stages", "last", "rows"), [(1, True, 0), (2, True, 3 * 7), (2, False, 0)])
+@pytest.mark.parametrize(("device", "options"), [("cpu", {}), ("cuda", {}), ("cuda", {"transport": "rows"})])
+def test_the_profile_has_room_for_what_stays_beside_a_batch(
+    monkeypatch: Any, stages: int, last: bool, rows: int, device: str, options: dict[str, str]
+) -> None:
+    """The writer's memory on a GPU, and with stages the logits of several batches."""
+    runner = profiled(monkeypatch, lambda hidden: torch.zeros(len(hidden), VOCAB))
+    runner.is_last_pp_rank, runner.pp_handler = last, object() if stages > 1 else None
+    runner.vllm_config.device_config.device_type = device
+    runner.vllm_config.additional_config = {"croupier": options}
     made, during = [], []
     empty = torch.empty
 
@@ -298,11 +360,18 @@ def test_the_profile_has_room_for_the_logits_that_it_does_not_make(
 
     monkeypatch.setattr(torch, "empty", noting)
     monkeypatch.setattr(
-        runners.GPUModelRunner, "profile_run", lambda self: during.extend(ref().shape for ref in made)
+        runners.GPUModelRunner, "profile_run", lambda self: during.extend(ref().nbytes for ref in made)
     )
     runner.profile_run()
-    assert during == ([(rows, VOCAB)] if rows else [])
-    assert [ref() for ref in made] == [None] * len(during)
+    writer = 0
+    if last and options:
+        writer = gpu_memory.of_rows_writer(VOCAB, 1, 4, rows=7)
+    elif last and device == "cuda":
+        # Steps in flight, and more for those that the ranks still read.
+        slots = 3 + 2
+        writer = gpu_memory.of_lean_writer(VOCAB, 1, 4, slots, rows=7, masks=7)
+    assert during == [writer + rows * VOCAB * 4]
+    assert [ref() for ref in made] == [None]
 
 
 def test_the_shape_of_logits_is_asked_with_what_the_model_gave(monkeypatch: Any) -> None:
@@ -315,6 +384,7 @@ def test_the_shape_of_logits_is_asked_with_what_the_model_gave(monkeypatch: Any)
 
     monkeypatch.setattr(runners, "get_tensor_model_parallel_rank", lambda: 0)
     runner = lone_runner(monkeypatch, compute_logits)
+    runner.num_speculative_steps = 0
     runner.model_config = SimpleNamespace(get_hidden_size=lambda: 1024)
     with pytest.raises(RuntimeError, match="made no profiling run"):
         runner.croupier_describe()
@@ -361,24 +431,28 @@ def test_an_adapter_of_the_lm_head_is_that_of_each_rows_own_request(
 
 
 @pytest.mark.parametrize("last", [True, False])
-def test_a_loaded_runner_keeps_no_counts_for_penalties(last: bool, monkeypatch: Any) -> None:
+def test_a_loaded_runner_keeps_no_counts_for_penalties_and_no_masks(last: bool, monkeypatch: Any) -> None:
     added = []
     sampler = object.__new__(runners.Sampler)
     # In vLLM's sampler it is a method.
     sampler.__dict__["add_request"] = lambda *given: added.append(given)
     sampler.penalties_state = SimpleNamespace(output_bin_counts="counts", prompt_bin_mask="mask")
+    grammars = SimpleNamespace(grammar_bitmask="masks", apply_grammar_bitmask=None)
     runner = runners.CroupierModelRunner.__new__(runners.CroupierModelRunner)
     runner.is_last_pp_rank = last
-    monkeypatch.setattr(
-        runners.GPUModelRunner,
-        "load_model",
-        lambda self, **_: setattr(self, "sampler", sampler if last else None),
-    )
+
+    def load(self: Any, **_: Any) -> None:
+        self.sampler, self.structured_outputs_worker = (sampler, grammars) if last else (None, None)
+
+    monkeypatch.setattr(runners.GPUModelRunner, "load_model", load)
     runner.load_model(load_dummy_weights=True)
     if not last:
         return
     assert sampler.penalties_state.output_bin_counts is None
     assert sampler.penalties_state.prompt_bin_mask is None
+    assert grammars.grammar_bitmask is None
+    # vLLM's warm-up has masks.
+    grammars.apply_grammar_bitmask("logits", "batch", ["a"], "bitmask")
     runner.sampler.add_request(3, 7, SimpleNamespace(repetition_penalty=1.5))
     [(index, prompt_len, params)] = added
     assert (index, prompt_len, params.repetition_penalty) == (3, 7, 1.0)

@@ -81,7 +81,7 @@ class Engine:
     def __init__(self) -> None:
         self.session = Session()
         sequences = Sequences(self.session, VOCAB, LIMITS, random.Random(1), print, 1 + DRAFTS)
-        self.plane = WindowPlane(self.session, sequences, 1.0, print, mask_stride=1 + DRAFTS)
+        self.plane = WindowPlane(self.session, sequences, 1.0, print, mask_stride=1 + DRAFTS, most_masks=10)
         self.batches: list[Any] = []
 
     def schedule(
@@ -174,6 +174,30 @@ def test_a_grammars_window_ends_where_its_drafts_are_not_known(engine: Engine) -
     engine.collect({"a": 3, "b": 4, "c": 4, "d": 1})
     # vLLM scheduled three drafts of a, and two of d.
     engine.schedule(cached={"a": (6, 0), "b": (7, 0), "c": (7, 0), "d": (4, 0)})
+
+
+def test_windows_end_where_a_step_has_no_room_for_more_masks(engine: Engine) -> None:
+    names = ["a", "b", "c", "d"]
+    engine.schedule([new(name) for name in names])
+    bitmask = np.zeros((4 * (1 + DRAFTS), 1))
+    grammar = SimpleNamespace(structured_output_request_ids=["d", "c", "b"], grammar_bitmask=bitmask)
+    known = dict.fromkeys(names, [5, 6, 7])
+    engine.schedule(cached=dict.fromkeys(names, (3, 3)), grammar=grammar, drafts=known)
+    _, _, first, rows = engine.session.submitted[-1]
+    assert first == [None, 2 * (1 + DRAFTS), 1 + DRAFTS, 0]
+    assert rows == [4, 4, 4, 2]
+    engine.collect(dict.fromkeys(names, 1))
+    engine.collect({"a": 4, "b": 4, "c": 4, "d": 2})
+    engine.schedule(cached={"a": (7, 0), "b": (7, 0), "c": (7, 0), "d": (5, 0)})
+
+
+def test_workers_are_told_which_ids_of_a_prompt_the_session_lacks(engine: Engine) -> None:
+    """A picture's placeholders: behind them the session's positions are lower than vLLM's."""
+    seen = new("r", prompt=5)
+    seen.prompt_token_ids[1:3] = [VOCAB, VOCAB + 7]
+    engine.schedule([new("q")])
+    engine.schedule([seen, new("s")])
+    assert [batch.order.left_out for batch in engine.batches] == [None, [2, 0]]
 
 
 def test_an_error_inside_a_window_ends_the_request_behind_the_tokens_before_it(engine: Engine) -> None:

@@ -74,6 +74,8 @@ class WithSession:
         end_requests_with_errors(logger.warning)
         end_with_server(logger.warning)
         pipeline.prepare_engine_core(self.vllm_config)
+        if text := speculation.draft_greedily(self.vllm_config):
+            logger.warning(text)
         super()._init_executor()
 
     def initialize_from_config(self, kv_cache_configs: Any) -> None:
@@ -171,7 +173,7 @@ class WithSession:
         batches = config.max_concurrent_batches
         most = config.scheduler_config.max_num_seqs
         window = speculation.window_of(config)
-        rows = speculation.rows_of(config)
+        rows, masks = speculation.rows_of(config), speculation.masks_of(config)
         # Room for the tokens of steps that the engine has in flight beyond a sequence's last one.
         longest = config.model_config.max_model_len + batches * window + 1
         limits = limits_of(options, config)
@@ -198,7 +200,7 @@ class WithSession:
             max_bias=options.max_bias,
             max_stop_ids=options.max_stop_ids,
             max_list_tokens=options.max_list_tokens,
-            mask_rows=rows,
+            mask_rows=masks,
             max_logprobs=limits.max_logprobs,
             # A lean step has them in another way.
             summaries=int(options.summaries and transport != "lean"),
@@ -218,7 +220,10 @@ class WithSession:
             seeds = random.Random(f"{config.model_config.seed} {replica}")
             sequences = Sequences(session, geometry["vocab"], limits, seeds, logger.warning, window)
             given = session, sequences, options.timeout, logger.warning, verifier
-            self.croupier_plane = WindowPlane(*given, mask_stride=window) if window > 1 else Plane(*given)
+            if window > 1:
+                self.croupier_plane = WindowPlane(*given, mask_stride=window, most_masks=masks)
+            else:
+                self.croupier_plane = Plane(*given)
         except BaseException:
             session.close()
             raise
@@ -226,8 +231,6 @@ class WithSession:
         logger.info(compat.current().about_rng)
         if window > 1:
             logger.info("Croupier verifies up to %d drafts of each request in a step", window - 1)
-        if text := speculation.advice(config):
-            logger.warning(text)
         cache = config.cache_config
         cached = (cache.num_gpu_blocks or 0) * (cache.block_size or 0)
         room = room_of(session.segment_path, sequences_at_once, cached, longest)

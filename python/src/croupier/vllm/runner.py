@@ -22,24 +22,27 @@ from vllm.v1.worker.gpu.sample.sampler import Sampler
 
 from croupier import Writer
 
-from . import shards, speculation, verification
+from . import gpu_memory, shards, speculation, verification
 from .order import Order
 from .verification import Layout, sent, warm_up
 
 NO_ARRAYS: Mapping[str, int] = {}
 
 
-def thin(sampler: Sampler) -> None:
+def thin(sampler: Sampler, grammars: Any) -> None:
     """Only vLLM's warm-up still runs its sampler: nobody reads what that keeps of requests.
 
     Its tables of them have limits of their own. Its counts for penalties, in the GPU's memory, are a number
-    for each request and token of the vocabulary: they go before that memory is dealt out.
+    for each request and token of the vocabulary, and its masks for grammars a bit for each row and token:
+    they go before that memory is dealt out.
     """
     native_add = sampler.add_request
     neutral = SamplingParams(temperature=0.0)
     sampler.add_request = lambda *given: native_add(*given[:-1], neutral)
     sampler.penalties_state.output_bin_counts = None
     sampler.penalties_state.prompt_bin_mask = None
+    grammars.apply_grammar_bitmask = lambda *_: None
+    grammars.grammar_bitmask = None
 
 
 class CroupierModelRunner(GPUModelRunner):
@@ -52,8 +55,8 @@ class CroupierModelRunner(GPUModelRunner):
     croupier_timeout = 0.0
     croupier_verify_every = 0
     croupier_gathers = False
-    croupier_hidden: torch.Tensor | None = None
-    """Two rows of what the model gave in its profiling run: their width is not always that of the config."""
+    croupier_described: dict[str, Any] | None = None
+    """What this rank's logits are, measured in vLLM's profiling run."""
     croupier_rows: np.ndarray | None = None
     croupier_under_way: torch.Tensor | None = None
     """Tokens that only the stream of the other stages' tokens has waited for."""
@@ -62,18 +65,11 @@ class CroupierModelRunner(GPUModelRunner):
         super().load_model(*args, **kwargs)
         # A model's own sampler is refused when the session is there.
         if self.is_last_pp_rank and type(self.sampler) is Sampler:
-            thin(self.sampler)
+            thin(self.sampler, self.structured_outputs_worker)
 
     def profile_run(self, *args: Any, **kwargs: Any) -> None:
-        # vLLM deals out what its run leaves, and has to leave room for more logits than that run makes.
-        kept = None
-        if rows := self._more_rows():
-            kept = torch.empty(
-                rows,
-                -(-self.vocab_size // get_tensor_model_parallel_world_size()),
-                dtype=self.model_config.head_dtype,
-                device=self.device,
-            )
+        # vLLM deals out what its run leaves.
+        kept = torch.empty(self._kept_bytes(), dtype=torch.uint8, device=self.device)
         super().profile_run(*args, **kwargs)
         del kept
         # Before vLLM watches for kernels that are compiled late.
@@ -81,39 +77,58 @@ class CroupierModelRunner(GPUModelRunner):
             width = 1 + self.num_speculative_steps
             warm_up(self.croupier_verification, width, self.req_states.prefill_len.gpu)
 
-    def _more_rows(self) -> int:
-        if self.is_last_pp_rank and self.pp_handler is not None:
+    def _kept_bytes(self) -> int:
+        """GPU memory that is in use beside a batch, and that vLLM's run does not take."""
+        if not self.is_last_pp_rank:
+            return 0
+        ranks, element = get_tensor_model_parallel_world_size(), self.model_config.head_dtype.itemsize
+        kept = gpu_memory.of_writer(self.vllm_config, ranks, element)
+        if self.pp_handler is not None:
             # The next batches' models run while the logits of those before them are still read (`sample`).
-            return self.vllm_config.max_concurrent_batches * self.max_num_reqs
-        return speculation.rows_of(self.vllm_config) if self.num_speculative_steps else 0
+            rows = self.vllm_config.max_concurrent_batches * self.max_num_reqs
+            kept += rows * -(-self.vocab_size // ranks) * element
+        return kept
 
     def _dummy_sampler_run(self, hidden_states: torch.Tensor) -> None:
-        self.croupier_hidden = hidden_states[:2].clone()
         super()._dummy_sampler_run(hidden_states)
+        # What the model gave, whose width is not always that of the config.
+        self.croupier_described = self._described(hidden_states[:2])
+        if self.num_speculative_steps:
+            self.croupier_gathers = self._any_rank(self.croupier_described["gathers"])
+            self._part(hidden_states[self._most_rows(len(hidden_states))])
+
+    def _most_rows(self, requests: int) -> torch.Tensor:
+        """As many rows as a step of windows may have, among those of vLLM's run: that has one a request."""
+        return torch.arange(speculation.rows_of(self.vllm_config), device=self.device) % requests
+
+    def _any_rank(self, flag: bool) -> bool:
+        if get_tensor_model_parallel_world_size() == 1:
+            return flag
+        own = torch.tensor([[int(flag)]], device=self.device)
+        return bool(tensor_model_parallel_all_gather(own).any())
+
+    def _described(self, hidden: torch.Tensor) -> dict[str, Any]:
+        return shards.describe(
+            self.model,
+            hidden,
+            get_tensor_model_parallel_rank(),
+            get_tensor_model_parallel_world_size(),
+            # vLLM's LoRA of an LM head adds to the whole row.
+            always_gathers=self.lora_config is not None,
+        )
 
     def croupier_describe(self) -> dict[str, Any] | None:
-        """What this rank's logits are, measured; None for a rank that has none."""
-        if not self.is_last_pp_rank:
-            return None
-        if self.croupier_hidden is None:
+        """None for a rank that has no logits."""
+        if self.is_last_pp_rank and self.croupier_described is None:
             raise RuntimeError(
                 "this vLLM made no profiling run, from which the shape of its logits is known; "
                 "it is not one that Croupier's plugin knows"
             )
-        with torch.inference_mode():
-            return shards.describe(
-                self.model,
-                self.croupier_hidden,
-                get_tensor_model_parallel_rank(),
-                get_tensor_model_parallel_world_size(),
-                # vLLM's LoRA of an LM head adds to the whole row.
-                always_gathers=self.lora_config is not None,
-            )
+        return self.croupier_described
 
     def croupier_attach(self, segment_path: str, timeout: float, verify_every: int, gathers: bool) -> None:
         if not self.is_last_pp_rank:
             return
-        self.croupier_hidden = None
         self.croupier_writer = Writer(
             segment_path, rank=get_tensor_model_parallel_rank(), device=self.device.index
         )

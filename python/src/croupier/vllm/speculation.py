@@ -9,6 +9,8 @@ from . import compat
 # As croupier/types.h has them.
 _MOST_IN_FLIGHT = 64
 _MOST_ROWS = 16384
+# Each is 19 KB for a vocabulary of 152,000, in each of four steps, in shared memory and on each GPU.
+_MOST_MASKS = 2048
 
 
 def window_of(vllm_config: Any) -> int:
@@ -23,14 +25,21 @@ def rows_of(vllm_config: Any) -> int:
     return max(requests, min(requests * window_of(vllm_config), scheduler.max_num_batched_tokens))
 
 
-def advice(vllm_config: Any) -> str:
-    """Empty: there is none."""
+def masks_of(vllm_config: Any) -> int:
+    """The most grammar masks of a step: where its rows want more, windows are cut short."""
+    return max(vllm_config.scheduler_config.max_num_seqs, min(rows_of(vllm_config), _MOST_MASKS))
+
+
+def draft_greedily(vllm_config: Any) -> str:
+    """Before workers are made. Returns what the log is to say of it; empty: nothing is changed."""
     speculative = vllm_config.speculative_config
-    if getattr(speculative, "draft_sample_method", "greedy") == "greedy":
+    method = getattr(speculative, "draft_sample_method", "greedy")
+    if method == "greedy":
         return ""
+    speculative.draft_sample_method = "greedy"
     return (
-        f"draft_sample_method is {speculative.draft_sample_method!r}, which takes GPU memory and changes "
-        "nothing with Croupier: the drafter's most likely tokens are its drafts. Leave it out"
+        f"draft_sample_method is {method!r}; with Croupier it is 'greedy', because a draft is accepted if it "
+        "is the token that is drawn, and the drafter's most likely one is that most often"
     )
 
 

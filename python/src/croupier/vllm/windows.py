@@ -56,10 +56,12 @@ class Windows:
 class WindowPlane(Plane):
     """Of an engine that speculates."""
 
-    def __init__(self, *given: Any, mask_stride: int) -> None:
+    def __init__(self, *given: Any, mask_stride: int, most_masks: int) -> None:
         super().__init__(*given)
         self._mask_stride = mask_stride
         """So many rows has each request with a grammar in vLLM's bitmask."""
+        self._most_masks = most_masks
+        """So many has a step of the session room for: one for each request, or more."""
         self._drafts: dict[str, list[int]] = {}
         """Of the batch between schedule() and submit(), as the scheduler has them: -1 for those that it does
         not know, or that a grammar does not allow. It learns them between the two."""
@@ -98,14 +100,15 @@ class WindowPlane(Plane):
         vLLM makes them as far as it knows the drafts and the grammar allows them; behind that all is allowed.
         """
         place_of = {name: place for place, name in enumerate(grammar.structured_output_request_ids)}
-        first: list[int | None] = []
-        for column, name in enumerate(windows.names):
-            place = place_of.get(name)
-            first.append(None if place is None else place * self._mask_stride)
+        places = [place_of.get(name) for name in windows.names]
+        room = self._most_masks - sum(place is not None for place in places)
+        for column, (name, place) in enumerate(zip(windows.names, places, strict=True)):
             if place is not None:
                 drafts = self._drafts.get(name, ())
-                windows.rows[column] = 1 + (drafts.index(-1) if -1 in drafts else len(drafts))
-        return first
+                masked = min(room, drafts.index(-1) if -1 in drafts else len(drafts))
+                windows.rows[column] = 1 + masked
+                room -= masked
+        return [None if place is None else place * self._mask_stride for place in places]
 
     def _compare(self, batch: Batch, answer: Any, output: Any, errors: dict[str, str]) -> None:
         windows, sampled = batch.columns, output.sampled_token_ids
