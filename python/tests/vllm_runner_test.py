@@ -10,6 +10,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -431,12 +432,15 @@ def test_an_adapter_of_the_lm_head_is_that_of_each_rows_own_request(
 
 
 @pytest.mark.parametrize("last", [True, False])
-def test_a_loaded_runner_keeps_no_counts_for_penalties_and_no_masks(last: bool, monkeypatch: Any) -> None:
+def test_a_loaded_runner_keeps_of_requests_what_drafters_read(last: bool, monkeypatch: Any) -> None:
+    """No counts for penalties and no masks of a GPU's memory; the temperature, by which adaptive verification
+    guesses which drafts are accepted."""
     added = []
     sampler = object.__new__(runners.Sampler)
     # In vLLM's sampler it is a method.
     sampler.__dict__["add_request"] = lambda *given: added.append(given)
     sampler.penalties_state = SimpleNamespace(output_bin_counts="counts", prompt_bin_mask="mask")
+    sampler.sampling_states = SimpleNamespace(temperature=SimpleNamespace(np=np.zeros(8, np.float32)))
     grammars = SimpleNamespace(grammar_bitmask="masks", apply_grammar_bitmask=None)
     runner = runners.CroupierModelRunner.__new__(runners.CroupierModelRunner)
     runner.is_last_pp_rank = last
@@ -453,6 +457,7 @@ def test_a_loaded_runner_keeps_no_counts_for_penalties_and_no_masks(last: bool, 
     assert grammars.grammar_bitmask is None
     # vLLM's warm-up has masks.
     grammars.apply_grammar_bitmask("logits", "batch", ["a"], "bitmask")
-    runner.sampler.add_request(3, 7, SimpleNamespace(repetition_penalty=1.5))
+    runner.sampler.add_request(3, 7, SimpleNamespace(repetition_penalty=1.5, temperature=0.75))
     [(index, prompt_len, params)] = added
-    assert (index, prompt_len, params.repetition_penalty) == (3, 7, 1.0)
+    assert (index, prompt_len, params.repetition_penalty, params.temperature) == (3, 7, 1.0, 0.0)
+    assert sampler.sampling_states.temperature.np.tolist() == [0.0] * 3 + [0.75] + [0.0] * 4

@@ -30,7 +30,7 @@ NO_ARRAYS: Mapping[str, int] = {}
 
 
 def thin(sampler: Sampler, grammars: Any) -> None:
-    """Only vLLM's warm-up still runs its sampler: nobody reads what that keeps of requests.
+    """Only vLLM's warm-up still runs its sampler. Of what that keeps of requests drafters read temperatures.
 
     Its tables of them have limits of their own. Its counts for penalties, in the GPU's memory, are a number
     for each request and token of the vocabulary, and its masks for grammars a bit for each row and token:
@@ -38,7 +38,12 @@ def thin(sampler: Sampler, grammars: Any) -> None:
     """
     native_add = sampler.add_request
     neutral = SamplingParams(temperature=0.0)
-    sampler.add_request = lambda *given: native_add(*given[:-1], neutral)
+
+    def add_request(index: int, *given: Any) -> None:
+        native_add(index, *given[:-1], neutral)
+        sampler.sampling_states.temperature.np[index] = given[-1].temperature
+
+    sampler.add_request = add_request
     sampler.penalties_state.output_bin_counts = None
     sampler.penalties_state.prompt_bin_mask = None
     grammars.apply_grammar_bitmask = lambda *_: None
