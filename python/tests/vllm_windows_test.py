@@ -14,9 +14,9 @@ import pytest
 pytest.importorskip("vllm")
 host_engine = pytest.importorskip("host_engine", exc_type=ImportError)
 
+from engine_life import Life  # noqa: E402
 from host_speculation import DRAFTS, NGRAM, SpeculatingExecutor, mixed, right  # noqa: E402
 from vllm import SamplingParams  # noqa: E402
-from vllm_columns_test import Life, check_logprobs  # noqa: E402
 from vllm_engine_test import Engine, greedy, preempt_often  # noqa: E402
 
 from croupier.vllm import compat  # noqa: E402
@@ -144,23 +144,9 @@ def test_requests_that_are_moved_about_have_the_tokens_and_log_probs_that_they_h
     engine.executor.drafter = mixed(greedily)
     waits_for = preempt_often(engine.scheduler, monkeypatch, lambda victim: victim.num_output_tokens % 3 == 0)
     life = Life(engine, seed=1)
-    while len(life.prompts) < 4:
-        life.add()
-    while len(life.prompts) < 60:
-        if not life.core.has_unfinished_requests():
-            life.add()
-        life.step()
-    while life.core.has_unfinished_requests():
-        life.step()
-    kept = life.prompts.keys() - life.aborted
-    assert kept <= life.finished.keys()
-    for name in kept:
-        tokens = list(life.finished[name].token_ids)
-        assert tokens == greedy(life.prompts[name], len(tokens))
-        check_logprobs(life.prompts[name], life.finished[name], life.logprobs[name])
-    assert engine.verifier.differing == []
+    life.live(60)
+    life.check()
     assert len(waits_for) > 3
-    assert len(life.aborted) > 3
 
 
 def run(engine: Engine, asked: dict[str, tuple[list[int], dict[str, Any]]]) -> dict[str, Any]:
