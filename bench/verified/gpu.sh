@@ -6,21 +6,14 @@
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 [ $# -eq 1 ] || { sed -n 2,5p bench/verified/gpu.sh >&2; exit 2; }
-out=$1 python=${PYTHON:-python3}
+out=$1
 mkdir -p "$out"
 place=$(mktemp -d)
 trap 'rm -rf "$place"' EXIT
-
-# torch is the host's, also where python3 is itself of a virtual environment.
-"$python" -m venv --system-site-packages "$place/venv"
-"$place/venv/bin/python" -m pip install -q --disable-pip-version-check --no-index --no-deps build/wheels/croupier-*.whl
-if ! "$place/venv/bin/python" -c 'import torch' 2>/dev/null; then
-    "$python" -c 'import pathlib, torch; print(pathlib.Path(torch.__file__).parents[1])' \
-        >"$(echo "$place"/venv/lib/python3*/site-packages)/torch.pth"
-fi
+. bench/gpu/venv.sh
 
 measure() {
-    "$place/venv/bin/python" bench/verified/run.py "$out/$1.json" --size "${SIZE:-qwen2.5-1.5b}" \
+    "$venv_python" bench/verified/run.py "$out/$1.json" --size "${SIZE:-qwen2.5-1.5b}" \
         --device "${DEVICE:-cuda}" --transport lean --tokens "${TOKENS:-192}" --samplers "${SAMPLERS:-12}" "${@:2}"
 }
 status=0

@@ -61,23 +61,17 @@ if wants sim; then
     sim lean-copied --transport lean --draft 5 --rows copied
 fi
 if wants python || wants steps; then
-    python=${PYTHON:-python3}
-    "$python" -m venv --system-site-packages "$place/venv"
-    "$place/venv/bin/python" -m pip install -q --disable-pip-version-check --no-index --no-deps build/wheels/croupier-*.whl
-    # torch is the host's, also where python3 is itself of a virtual environment.
-    "$place/venv/bin/python" -c 'import torch' 2>/dev/null ||
-        "$python" -c 'import pathlib, torch; print(pathlib.Path(torch.__file__).parents[1])' \
-            >"$(echo "$place"/venv/lib/python3*/site-packages)/torch.pth"
+    . bench/gpu/venv.sh
 fi
 if wants python; then
     say "python/tests/gpu_test.py"
-    CROUPIER_TEST_GPU=required part python 200 "$place/venv/bin/python" -m pytest -q python/tests/gpu_test.py
+    CROUPIER_TEST_GPU=required part python 200 "$venv_python" -m pytest -q python/tests/gpu_test.py
     tail -n 2 "$out/python.log"
 fi
 if wants steps; then
     for wait in ${WAITS:-spin adaptive}; do
         say "microseconds, samplers.wait: $wait"
-        PYTHONPATH=bench/vllm:bench/verified part "steps-$wait" 200 "$place/venv/bin/python" bench/windows/gpu_steps.py \
+        PYTHONPATH=bench/vllm:bench/verified part "steps-$wait" 200 "$venv_python" bench/windows/gpu_steps.py \
             "$out/steps-$wait.json" --windows "${WINDOWS:-1,8,64,256}" --drafts "${DRAFTS:-4}" --kinds "${KINDS:-full}" \
             --samplers "$samplers" --wait "$wait" --rounds "${ROUNDS:-14}"
         cat "$out/steps-$wait.log"
