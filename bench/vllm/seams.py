@@ -63,7 +63,7 @@ GRAMMAR = ["self", "grammar_output", "non_block"]
 CORE, OUTPUT = "v1/engine/core.py", "v1/core/sched/output.py"
 PIPELINE, GUMBEL = "v1/worker/gpu/pp_utils.py", "v1/worker/gpu/sample/gumbel.py"
 INPUTS, DRAFTS = "v1/worker/gpu/input_batch.py", "v1/worker/gpu/spec_decode/"
-GRAMMARS = "v1/structured_output/__init__.py"
+GRAMMARS, MASKS = "v1/structured_output/__init__.py", "v1/worker/gpu/structured_outputs.py"
 PROCESSOR, PROTOCOL = "v1/engine/input_processor.py", "entrypoints/openai/engine/protocol.py"
 
 # fmt: off
@@ -149,6 +149,11 @@ SEAMS = [
     Seam(PENALTIES, "PenaltiesState", "output_bin_counts"),
     Seam(PENALTIES, "PenaltiesState", "prompt_bin_mask"),
     Seam(SAMPLER, "Sampler", "penalties_state"),
+    Seam(SAMPLER, "Sampler", "sampling_states"),
+    Seam("v1/worker/gpu/sample/states.py", "SamplingStates", "temperature"),
+    Seam(RUNNER, "GPUModelRunner", "structured_outputs_worker"),
+    Seam(MASKS, "StructuredOutputsWorker", "grammar_bitmask"),
+    Seam(MASKS, "StructuredOutputsWorker", "apply_grammar_bitmask", ["self", "logits"]),
     Seam(SAMPLER, "Sampler", "add_request", ["self", "req_idx", "prompt_len", "sampling_params"], until=V33),
     Seam(SAMPLER, "Sampler", "add_request", ["self", "req_idx", "sampling_params"], since=V33),
     Seam(LOGITS, "LogitsProcessor", "_gather_logits", ["self", "logits"]),
@@ -207,6 +212,11 @@ SEAMS = [
          since=V33),
     Seam("config/vllm.py", "VllmConfig", "num_speculative_tokens", ["self"], since=V33),
     Seam("config/speculative.py", "SpeculativeConfig", "method", since=V33),
+    Seam("config/speculative.py", "SpeculativeConfig", "draft_sample_method", since=V33),
+    Seam(DRAFTS + "speculator.py", "DraftModelSpeculator", "sample_draft", ["self", "hidden_states"],
+         since=V33),
+    Seam(DRAFTS + "acceptance_estimator.py", "OnlineAcceptanceEstimator", "predict",
+         ["self", "logits"], since=V33),
     Seam("config/speculative.py", "SpeculativeConfig", "rejection_sample_method",
          type="RejectionSampleMethod", since=V33),
 ]
