@@ -39,7 +39,9 @@ def mixed(stream: Callable[[list[int]], list[int]], seed: int = 1) -> Drafter:
     def draft(tokens: list[int], count: int) -> list[int]:
         drafts, wrong = draft_right(tokens, count), chance.randrange(2 * count + 2)
         if wrong < count:
-            drafts[wrong] = chance.choice([-1, drafts[wrong] ^ 1, chance.randrange(host_engine.VOCAB)])
+            # Some drafters have more ids than the model.
+            other = chance.choice([chance.randrange(host_engine.VOCAB), host_engine.VOCAB + 9])
+            drafts[wrong] = chance.choice([-1, drafts[wrong] ^ 1, other])
         return [-1] * count if wrong == 2 * count else drafts
 
     return draft
