@@ -126,6 +126,7 @@ SEAMS = [
     Seam(WORKER, "Worker", "_make_model_runner", ["self"], since=V33),
     Seam(WORKER, "Worker", "execute_model", ["self", "scheduler_output"]),
     Seam(WORKER, "Worker", "sample_tokens", ["self", "grammar_output"]),
+    Seam("v1/worker/startup_plan.py", "", "compute_plan_fingerprint", ["vllm_config", "rank", "world_size"]),
     Seam(RUNNER, "GPUModelRunner", "sample", ["self", "hidden_states", "input_batch", "grammar_output"]),
     Seam(RUNNER, "GPUModelRunner", "sample_tokens", ["self", "grammar_output"]),
     Seam(RUNNER, "GPUModelRunner", "is_last_pp_rank"),

@@ -193,3 +193,29 @@ def test_an_option_compiles_no_model_anew() -> None:
     other = hash_of({"mine": 1})
     assert other != native
     assert hash_of({"mine": 1, "croupier": {"timeout": 5}}) == other
+
+
+def test_a_memory_plan_is_of_engines_with_the_same_transport(monkeypatch: pytest.MonkeyPatch) -> None:
+    """vLLM finds it by that hash, and the writer's memory is part of the plan."""
+    pytest.importorskip("vllm")
+    pytest.importorskip("host_engine", exc_type=ImportError)
+    from vllm.config import VllmConfig
+    from vllm.platforms import current_platform
+    from vllm.v1.worker import startup_plan
+
+    from croupier.vllm import gpu_memory, register
+
+    register()
+    for name in ("get_device_capability", "get_device_name", "get_device_total_memory"):
+        monkeypatch.setattr(type(current_platform), name, lambda *_, **__: None, raising=False)
+    monkeypatch.setattr(startup_plan, "compute_plan_fingerprint", startup_plan.compute_plan_fingerprint)
+    gpu_memory.keep_plans_apart(startup_plan)
+    gpu_memory.keep_plans_apart(startup_plan)
+    monkeypatch.delattr(startup_plan, "croupier_apart")
+
+    def plan_of(additional: dict[str, Any]) -> str:
+        return startup_plan.compute_plan_fingerprint(VllmConfig(additional_config=additional), 0, 1)
+
+    rows = plan_of({"croupier": {"transport": "rows"}})
+    assert len({plan_of({}), rows, plan_of({"croupier": {"transport": "lean"}})}) == 3
+    assert plan_of({"croupier": {"transport": "rows", "timeout": 5}}) == rows

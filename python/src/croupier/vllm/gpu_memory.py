@@ -6,6 +6,8 @@ have what it is; python/tests/gpu_test.py compares.
 
 from __future__ import annotations
 
+import functools
+from types import ModuleType
 from typing import Any
 
 from . import pipeline, speculation
@@ -42,6 +44,27 @@ def of_lean_writer(vocab: int, ranks: int, element: int, slots: int, rows: int, 
     chunks = 1 + vocab // (64 * 128 * ranks)
     measured = chunks * (128 * (element + 4 + 1) + 12)
     return ANYHOW + slots * masks * _up(-(-vocab // 32) * 4, 64) + rows * (measured + _ROW)
+
+
+def keep_plans_apart(startup_plan: ModuleType) -> None:
+    """Has vLLM keep memory plans of engines without Croupier from those with it; a second call does nothing.
+
+    With VLLM_ENABLE_STARTUP_PLAN vLLM takes the size of its KV cache from an earlier start instead of
+    profiling, by a hash of the configuration, which leaves Croupier's options out (leave_out_of_hash).
+    """
+    if hasattr(startup_plan, "croupier_apart"):
+        return
+    startup_plan.croupier_apart = True
+    native = startup_plan.compute_plan_fingerprint
+
+    @functools.wraps(native)
+    def compute_plan_fingerprint(vllm_config: Any, *given: Any, **named: Any) -> str:
+        found, options = native(vllm_config, *given, **named), Options.of(vllm_config)
+        if options is None:
+            return found
+        return f"{found}-{options.transport_from(vllm_config.device_config.device_type)}"
+
+    startup_plan.compute_plan_fingerprint = compute_plan_fingerprint
 
 
 def _up(count: int, unit: int) -> int:

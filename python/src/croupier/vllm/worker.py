@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from vllm.v1.worker import startup_plan
 from vllm.v1.worker.gpu.sample.sampler import Sampler
 from vllm.v1.worker.gpu_worker import Worker
 
-from . import compat, pipeline
+from . import compat, gpu_memory, pipeline
 from .order import Order
 from .runner import CroupierModelRunner
 
@@ -15,6 +16,7 @@ from .runner import CroupierModelRunner
 class CroupierWorker(Worker):
     def init_device(self) -> None:
         pipeline.prepare_worker(self.vllm_config)
+        gpu_memory.keep_plans_apart(startup_plan)
         super().init_device()
         compat.current().adopt_runner(self, CroupierModelRunner)
         if self.model_runner.pp_handler is not None:
