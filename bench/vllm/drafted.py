@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import cProfile
 import json
+import statistics
 import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import hot_spots
 import kinds
 import stages
 from drafters import add_loops, fill_drafter, prompt_of, shape_target, speculating
@@ -60,7 +64,9 @@ class DraftedRun(Run):
         super().__init__(llm, parameters, tokens, PROMPT, prompt_of(method))
         self._inner = self._core.engine_core.engine_core
 
-    def timed(self, steps: int) -> dict[str, Any]:
+    def timed(
+        self, steps: int, watched: contextlib.AbstractContextManager[Any] | None = None
+    ) -> dict[str, Any]:
         """Microseconds from one step's tokens to the next one's; then the requests are aborted."""
         windows = Windows()
         try:
@@ -69,12 +75,13 @@ class DraftedRun(Run):
             self._inner.scheduler.make_spec_decoding_stats = windows
             before, seen = self._tokens_drawn(), self._progress[0].num_output_tokens()
             stamps = [time.perf_counter()]
-            while len(stamps) <= steps:
-                self._advance()
-                now, drawn = time.perf_counter(), self._progress[0].num_output_tokens()
-                if drawn > seen:
-                    stamps.append(now)
-                    seen = drawn
+            with watched or contextlib.nullcontext():
+                while len(stamps) <= steps:
+                    self._advance()
+                    now, drawn = time.perf_counter(), self._progress[0].num_output_tokens()
+                    if drawn > seen:
+                        stamps.append(now)
+                        seen = drawn
             tokens = self._tokens_drawn() - before
         finally:
             # The count of the scheduler's class again.
@@ -110,6 +117,22 @@ def time_kind(
     found = DraftedRun(llm, parameters, steps, window, method).timed(steps)
     daemon = stages.per_column(before, stages.totals())
     return {**found, **({"daemon": daemon} if daemon else {})}
+
+
+def where_time_goes(
+    llm: Any, parameters: list[dict[str, Any]], steps: int, window: int, method: str
+) -> dict[str, Any]:
+    """Of a step: its stages, and, in a second run, which takes longer, its functions."""
+    seconds: dict[str, float] = {}
+    watched = hot_spots.timed_stages(seconds)
+    found = DraftedRun(llm, parameters, steps, window, method).timed(steps, watched)
+    profile = cProfile.Profile()
+    DraftedRun(llm, parameters, steps, window, method).timed(steps, profile)
+    return {
+        "us_per_step": statistics.median(found["steps_us"]),
+        "stages_us": {name: round(of / steps * 1e6) for name, of in seconds.items()},
+        "functions": hot_spots.functions(profile, steps),
+    }
 
 
 def refusal(llm: Any, kind: str) -> str:

@@ -28,6 +28,7 @@ _STAGES = (
     ("vllm.v1.worker.gpu.model_runner", "GPUModelRunner", "execute_model"),
     ("vllm.v1.worker.gpu.model_runner", "GPUModelRunner", "sample_tokens"),
     ("torch.cuda", "Event", "synchronize"),
+    ("croupier.vllm.runner", "CroupierModelRunner", "_verified"),
     ("croupier.vllm.plane", "Plane", "schedule"),
     ("croupier.vllm.plane", "Plane", "submit"),
     ("croupier.vllm.plane", "Plane", "collect"),
@@ -37,7 +38,7 @@ _STAGES = (
 
 
 @contextlib.contextmanager
-def _timed_stages(seconds: dict[str, float]) -> Iterator[None]:
+def timed_stages(seconds: dict[str, float]) -> Iterator[None]:
     """Adds the time that passes within each; without cProfile's weight on everything else."""
     changed = []
     for module, owner, name in _STAGES:
@@ -79,7 +80,7 @@ def _cpu_of_host() -> float:
     return (user + nice + system) / _TICKS
 
 
-def _functions(profile: cProfile.Profile, steps: int) -> list[dict[str, Any]]:
+def functions(profile: cProfile.Profile, steps: int) -> list[dict[str, Any]]:
     stats = pstats.Stats(profile)
     found = []
     for (path, line, name), (_, calls, own, whole, _) in stats.stats.items():  # type: ignore[attr-defined]
@@ -106,7 +107,7 @@ def of_kind(llm: Any, kind: str, batch: int, steps: int, length: int) -> dict[st
     run = Run(llm, requests, SETTLE + steps, length)
     threads, host, begun = _cpu_of_threads(), _cpu_of_host(), time.perf_counter()
     stages: dict[str, float] = {}
-    with _timed_stages(stages):
+    with timed_stages(stages):
         run.outputs()
     passed = time.perf_counter() - begun
     after = _cpu_of_threads()
@@ -122,5 +123,5 @@ def of_kind(llm: Any, kind: str, batch: int, steps: int, length: int) -> dict[st
         "us_per_step_profiled": run.us_per_step(),
         "busy_cores_of_host": cores,
         "cpu_us_of_threads": {name: us for name, us in sorted(own.items(), key=lambda each: -each[1]) if us},
-        "functions": _functions(profile, SETTLE + steps),
+        "functions": functions(profile, SETTLE + steps),
     }

@@ -218,17 +218,22 @@ class Bench:
             # As many drafts are only accepted where requests ask for the same.
             asked["croupier_nearest"] = asked["native"]
         runs: dict[str, list[dict[str, Any]]] = {}
+        how = arguments.steps, 1 + arguments.drafts, engines.method
         for _ in range(arguments.runs):
             # The sides take turns at being first.
             self._turns += 1
             for name in list(asked) if self._turns % 2 else list(asked)[::-1]:
-                given = asked[name], arguments.steps, 1 + arguments.drafts, engines.method
                 side = name.removesuffix("_nearest")
-                if found := engines.ask(side, f"{batch}/{kind}", drafted.time_kind, *given):
+                if found := engines.ask(side, f"{batch}/{kind}", drafted.time_kind, asked[name], *how):
                     runs.setdefault(name, []).append(found)
         cell |= {name: summed(found) for name, found in runs.items()}
         if runs.keys() >= set(SIDES):
             cell["compared"] = compared(cell)
+        if arguments.hot_spots:
+            cell["hot_spots"] = {
+                name: engines.ask(name, "hot spots", drafted.where_time_goes, asked[name], *how)
+                for name in engines.names()
+            }
         self._table.cell(cell, runs)
 
 
@@ -266,6 +271,7 @@ def parsed(given: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--runs", type=int, default=2, help="of each side and cell, in turns")
     parser.add_argument("--equal", type=int, default=64, help="requests whose tokens are compared; 0: none")
     parser.add_argument("--equal-tokens", type=int, default=96)
+    parser.add_argument("--hot-spots", action="store_true", help="where a step's time goes, in every cell")
     parser.add_argument("--budget", type=float, default=0, help="seconds; then nothing new begins")
     add_drafter_options(parser)
     add_engine_options(parser)
