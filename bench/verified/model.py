@@ -30,6 +30,8 @@ REACH = 64
 SMALL_BATCHES = (1, 2, 4)
 # The first that takes a mask, as the second does on a GPU. cuDNN's is left out, as it chooses among kernels.
 ATTENTION = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
+# The token that a token favours has an id that is larger by this.
+FOLLOWING = 41
 
 
 @dataclass(frozen=True)
@@ -66,22 +68,26 @@ class RandomWeights:
 
     - Matrices keep the variance of what they multiply. Attention's last one has a fifth of that: else a row
       hardly depends on its own token.
-    - The embedding of the token that is fed is small beside what the layers add, because the tied head
-      favours this token: by less than two deviations of the logits.
     - Queries and keys are doubled: scores have a deviation of 4, and a row reads a few places, not all.
     - The last norm scales the logits to a deviation of sqrt(2 ln V), at which a few of V independent normal
-      logits hold most of the probability.
+      logits hold most of the probability. The two best of them are as close as 1 on average, in every row.
+    - A trained model's are not: most of its rows have a clear best token, which no rounding changes. So each
+      token favours the one that follows it by FOLLOWING: the embedding that is fed is this one's, and the
+      head is tied. FAVOUR says how much. At 0.69 the favoured logit is on average 1.05 to 1.15 times as high
+      as the largest other one, and varies as they do. It is the best in about four fifths of the rows, where
+      the entropy is small; the others are as before. That is about 1 nat on average, and a third to a quarter
+      of the greedy tokens that changed from batch to batch without it.
     """
 
     ATTENTION = 0.2
-    EMBEDDED = 0.3
+    FAVOUR = 0.69
 
     def __init__(self, size: Size, seed: int, device: torch.device, dtype: torch.dtype) -> None:
         self._generator = torch.Generator(device).manual_seed(seed)
         self._like = {"device": device, "dtype": dtype}
         self.embedding = self._normal(size.vocab, size.hidden, deviation=size.hidden**-0.5)
-        # Each layer adds two vectors whose elements have deviations of about 1.
-        self.embedding_scale = self.EMBEDDED * math.sqrt(2 * size.layers)
+        # What the layers add has a deviation that grows with the root of their number.
+        self.embedding_scale = self.FAVOUR * math.sqrt(2 * math.log(size.vocab) * size.layers)
         self.layers = [self._layer(size) for _ in range(size.layers)]
         self.final_norm = torch.full((size.hidden,), math.sqrt(2 * math.log(size.vocab)), **self._like)
 
@@ -210,7 +216,7 @@ class Decoder:
         rows = shape.groups * shape.width
         tokens, places, into, read = numbers.split((rows, rows, rows, shape.groups))
         cos, sin = self._cos[places].unsqueeze(1), self._sin[places].unsqueeze(1)
-        x = weights.embedding[tokens] * weights.embedding_scale
+        x = weights.embedding[(tokens + FOLLOWING) % self.size.vocab] * weights.embedding_scale
         mask = self._mask(places, shape, reach, x.dtype)
         for layer, cache in zip(weights.layers, self._cache, strict=True):
             normed = rms_norm(x, x.shape[-1:], layer.attention_norm, eps)

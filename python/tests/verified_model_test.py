@@ -12,7 +12,7 @@ from support import Daemon  # noqa: E402
 
 sys.path.append(str(Path(__file__).parents[2] / "bench" / "verified"))
 from batchings import batchings  # noqa: E402
-from model import EPSILON, ROTARY_BASE, SIZES, Decoder  # noqa: E402
+from model import EPSILON, FOLLOWING, ROTARY_BASE, SIZES, Decoder  # noqa: E402
 from passes import FixedShape, Member  # noqa: E402
 from row_bits import compare_rows  # noqa: E402
 from served import Place, serve  # noqa: E402
@@ -49,7 +49,8 @@ def rows_of_reference(model: Decoder, tokens: list[int]) -> np.ndarray:
         sin, cos = np.sin(places), np.cos(places)
         return np.concatenate([low * cos - high * sin, high * cos + low * sin], -1)
 
-    x = wide(weights.embedding)[tokens] * weights.embedding_scale
+    followed = (np.array(tokens) + FOLLOWING) % SIZE.vocab
+    x = wide(weights.embedding)[followed] * weights.embedding_scale
     for layer in weights.layers:
         parts = norm(x, layer.attention_norm) @ wide(layer.qkv).T + wide(layer.qkv_bias)
         heads = np.split(parts, SIZE.heads + 2 * SIZE.kv_heads, -1)
