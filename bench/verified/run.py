@@ -24,8 +24,8 @@ import os
 import platform
 import random
 import signal
-import statistics
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -38,6 +38,7 @@ from model import SIZES, Decoder
 from passes import FixedShape
 from row_bits import compare_rows
 from served import Place, Served, serve
+from summary import medians
 from workload import requests, unverified
 
 import croupier
@@ -45,6 +46,8 @@ import croupier
 DTYPES = {"bf16": torch.bfloat16, "fp32": torch.float32}
 PROMPT_TOKENS = (8, 40)
 PROMPTS = FixedShape(8, 32)
+# Most of the model's rows have a clear best token, which ends no request.
+FLAT_TOKENS = 6
 
 
 def compare_batchings(place: Place, asked: list[Request], windows: FixedShape) -> Iterator[dict[str, Any]]:
@@ -109,27 +112,6 @@ def times_as_fast(served: Served, plain: Served, clock: str) -> float:
     return round(served.tokens / getattr(served, clock) / (plain.tokens / getattr(plain, clock)), 3)
 
 
-def medians(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Of the runs of each shape and share. What is decoded again is given in shares of all tokens."""
-    found = []
-    names = ("groups", "width", "verified_share")
-    for case in sorted({tuple(line[name] for name in names) for line in lines}):
-        runs = [line for line in lines if tuple(line[name] for name in names) == case]
-        found.append(
-            {
-                **dict(zip(names, case, strict=True)),
-                **{name: spread([line[name] for line in runs]) for name in ("of_plain", "of_plain_by_cpu")},
-                "rollbacks": statistics.median(line["rollbacks"] for line in runs),
-                "discarded": round(statistics.median(line["discarded"] / line["tokens"] for line in runs), 4),
-            }
-        )
-    return found
-
-
-def spread(values: list[float]) -> list[float]:
-    return [min(values), round(statistics.median(values), 3), max(values)]
-
-
 def mixture(asked: list[Request], share: float) -> list[Request]:
     """Of which so many are verified: always the same."""
     chosen = {each.uid for each in random.Random(1).sample(asked, round(share * len(asked)))}
@@ -150,6 +132,10 @@ def environment(options: argparse.Namespace) -> dict[str, Any]:
         "cores": len(os.sched_getaffinity(0)),
         "arguments": {name: value for name, value in vars(options).items() if name != "out"},
     }
+
+
+def print_progress(begun: float, line: dict[str, Any]) -> None:
+    print(f"{time.monotonic() - begun:6.1f} s {json.dumps(line)}", flush=True)
 
 
 def parsed() -> argparse.Namespace:
@@ -178,6 +164,7 @@ def parsed() -> argparse.Namespace:
 
 
 def main() -> int:
+    begun = time.monotonic()
     options = parsed()
     # Then the daemon is ended too.
     signal.signal(signal.SIGTERM, lambda number, _frame: sys.exit(128 + number))
@@ -197,14 +184,24 @@ def main() -> int:
         dtype=DTYPES[options.dtype],
         split_k=options.split_k,
     )
-    asked = requests(options.requests, vocab=size.vocab, tokens=options.tokens, prompt=PROMPT_TOKENS)
+    batch = options.running if options.parts == "throughput" else options.requests
+    batches = sorted({min(count, options.requests) for count in (1, 2, 8, options.requests)})
+    model.prepare(batch, [PROMPTS, *shapes])
+    print_progress(begun, {"prepared": batch})
+    asked = requests(
+        options.requests,
+        vocab=size.vocab,
+        tokens=options.tokens,
+        prompt=PROMPT_TOKENS,
+        flat_tokens=FLAT_TOKENS,
+    )
     found: dict[str, Any] = {"environment": environment(options)}
     # On a host without a GPU the model computes on the same cores.
     with Daemon(options.samplers, pin=options.device != "cpu") as daemon:
         device = torch.cuda.current_device() if options.device == "cuda" else -1
         place = Place(daemon, model, size.vocab, options.dtype, options.transport, device, PROMPTS)
         parts = {
-            "rows": lambda: compare_rows(model, shapes[0], [1, 2, 8, options.requests]),
+            "rows": lambda: compare_rows(model, shapes[0], batches),
             "batchings": lambda: compare_batchings(place, asked, shapes[0]),
             "throughput": lambda: compare_throughput(
                 place,
@@ -218,7 +215,7 @@ def main() -> int:
         for part in options.parts.split(","):
             found[part] = []
             for line in parts[part]():
-                print(json.dumps(line), flush=True)
+                print_progress(begun, line)
                 found[part].append(line)
                 options.out.write_text(json.dumps(found, indent=1))
     if "throughput" in found:

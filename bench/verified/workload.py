@@ -30,14 +30,22 @@ KINDS: dict[str, dict[str, Any]] = {
     "top-k and dynamic temperature": {"top_k": 40, "temperature": 0.9, "dynatemp_range": 0.4},
 }
 STOP_IDS = 4
-# With a bias on its stop ids a request ends after about so many tokens.
-TOKENS_TO_STOP = 100
 
 
 def requests(
-    count: int, *, vocab: int, tokens: int, prompt: tuple[int, int] = (8, 40), seed: int = 1
+    count: int,
+    *,
+    vocab: int,
+    tokens: int,
+    prompt: tuple[int, int] = (8, 40),
+    seed: int = 1,
+    flat_tokens: int = 100,
 ) -> list[Request]:
-    """Of all kinds in turn, with at most `tokens` tokens each. All are verified."""
+    """Of all kinds in turn, with at most `tokens` tokens each. All are verified.
+
+    A bias on its stop ids ends a request after about `flat_tokens` tokens that are drawn from rows without
+    a clear best token.
+    """
     made = []
     for uid in range(1, count + 1):
         drawn = random.Random(f"{seed} {uid}")
@@ -47,7 +55,7 @@ def requests(
         asked = {
             "params": Params(seed=uid, max_tokens=tokens, **kind),
             "stop_ids": stops,
-            "bias": dict.fromkeys(stops, math.log(vocab / STOP_IDS / TOKENS_TO_STOP)),
+            "bias": dict.fromkeys(stops, math.log(vocab / STOP_IDS / flat_tokens)),
         }
         made.append(Request(uid, [drawn.randrange(vocab) for _ in range(length)], asked, verified=True))
     return made

@@ -12,7 +12,7 @@ from support import Daemon  # noqa: E402
 
 sys.path.append(str(Path(__file__).parents[2] / "bench" / "verified"))
 from batchings import batchings  # noqa: E402
-from model import EPSILON, ROTARY_BASE, SIZES, Decoder  # noqa: E402
+from model import EPSILON, FOLLOWING, ROTARY_BASE, SIZES, Decoder  # noqa: E402
 from passes import FixedShape, Member  # noqa: E402
 from row_bits import compare_rows  # noqa: E402
 from served import Place, serve  # noqa: E402
@@ -49,7 +49,8 @@ def rows_of_reference(model: Decoder, tokens: list[int]) -> np.ndarray:
         sin, cos = np.sin(places), np.cos(places)
         return np.concatenate([low * cos - high * sin, high * cos + low * sin], -1)
 
-    x = wide(weights.embedding)[tokens] * weights.embedding_scale
+    followed = (np.array(tokens) + FOLLOWING) % SIZE.vocab
+    x = wide(weights.embedding)[followed] * weights.embedding_scale
     for layer in weights.layers:
         parts = norm(x, layer.attention_norm) @ wide(layer.qkv).T + wide(layer.qkv_bias)
         heads = np.split(parts, SIZE.heads + 2 * SIZE.kv_heads, -1)
@@ -87,12 +88,28 @@ def test_both_passes_compute_the_rows_of_a_reference() -> None:
         assert np.abs(rows[1].numpy() - expected[position]).max() < 1e-3
 
 
-@pytest.mark.parametrize("device", ["cpu", *(["cuda"] if torch.cuda.is_available() else [])])
+on_each_device = pytest.mark.parametrize("device", ["cpu", *(["cuda"] if torch.cuda.is_available() else [])])
+
+
+@on_each_device
 def test_a_row_of_a_fixed_shape_depends_on_its_own_history_alone(device: str) -> None:
     lines = list(compare_rows(decoder(device=device, split_k=True), SHAPE, [1, 12]))
     assert [line["different"] for line in lines[: SHAPE.groups]] == [0] * SHAPE.groups
     # Of a small batch, products are split.
     assert lines[SHAPE.groups]["different"] > 0
+
+
+@on_each_device
+def test_no_pass_overwrites_rows_that_are_still_lent(device: str) -> None:
+    model = decoder(device=device)
+    model.prepare(2, [SHAPE])
+    lent = [model.replay(SHAPE, [Member(0, TOKENS[:10], 0)]), model.decode([5, 6], [10, 0], [0, 1])]
+    kept = [rows.clone() for rows in lent]
+    model.replay(SHAPE, [Member(2, TOKENS[20:30], 0)])
+    model.decode([8, 9], [11, 1], [0, 1])
+    assert all(torch.equal(rows, copy) for rows, copy in zip(lent, kept, strict=True))
+    model.replay(SHAPE, [Member(2, TOKENS[:10], 0)])
+    assert torch.equal(model.replay(SHAPE, [Member(3, TOKENS[:10], 0)])[:10], kept[0][:10])
 
 
 def test_a_replay_replaces_what_decoding_stored() -> None:
