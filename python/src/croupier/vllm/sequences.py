@@ -107,6 +107,24 @@ class Sequences:
             raise ended_by_count(name, counted - sequence.prompt_len, sequence)
         return sequence
 
+    def all_drawing(self, names: list[str], counted: list[int]) -> list[Sequence] | None:
+        """drawing() of many at once, where all of them draw; None: some may not."""
+        if self.refused:
+            return None
+        try:
+            sequences = [self._by_name[name] for name in names]
+        except KeyError:
+            return None
+        # It is never below prefill_len.
+        return sequences if [sequence.due for sequence in sequences] == counted else None
+
+    def count_back(self, names: list[str], sequences: list[Sequence], fewer: list[int], step: int) -> None:
+        """vLLM counts so many tokens of each less than it did, as this step has not brought them."""
+        get = self._by_name.get
+        for name, sequence, count in zip(names, sequences, fewer, strict=True):
+            if count and get(name) is sequence and step > sequence.counted_at:
+                sequence.due -= count
+
     def submitted(self, sequences: list[Sequence]) -> None:
         """Each has a step more in flight."""
         self.in_flight.append(sequences)

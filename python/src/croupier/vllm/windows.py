@@ -21,30 +21,25 @@ from .sequences import Sequence
 class Windows:
     """A step's windows, in order."""
 
-    names: list[str] = field(default_factory=list)
-    sequences: list[Sequence] = field(default_factory=list)
-    uids: list[int] = field(default_factory=list)
-    drafts: list[int] = field(default_factory=list)
+    names: list[str]
+    sequences: list[Sequence]
+    drafts: list[int]
     """So many does vLLM count."""
-    rows: list[int] = field(default_factory=list)
+    places: list[int] | None
+    """As Order has them."""
+    uids: list[int] = field(init=False)
+    rows: list[int] = field(init=False)
     """So many rows has the session: one more than drafts, or fewer."""
-    left_out: list[int] = field(default_factory=list)
-    places: list[int] | None = None
-    """Both as Order has them."""
-    width: int = 0
+    left_out: list[int] = field(init=False)
+    """As Order has them."""
+    width: int = field(init=False)
     """As Columns has it."""
 
-    def add(self, name: str, sequence: Sequence, drafts: int) -> None:
-        self.names.append(name)
-        self.sequences.append(sequence)
-        self.uids.append(sequence.uid)
-        self.drafts.append(drafts)
-        self.rows.append(1 + drafts)
-        self.left_out.append(sequence.left_out)
-        # vLLM counts each row as a token until it knows which are rejected.
-        sequence.due += 1 + drafts
-        if sequence.width > self.width:
-            self.width = sequence.width
+    def __post_init__(self) -> None:
+        self.uids = [sequence.uid for sequence in self.sequences]
+        self.rows = [1 + drafts for drafts in self.drafts]
+        self.left_out = [sequence.left_out for sequence in self.sequences]
+        self.width = max((sequence.width for sequence in self.sequences), default=0)
 
     def of_rows(self) -> tuple[list[str], list[Sequence]]:
         """The request and the sequence of each decision of the step."""
@@ -69,14 +64,21 @@ class WindowPlane(Plane):
     def _next_columns(self, scheduled: Any) -> Windows:
         self._drafts = known = scheduled.scheduled_spec_decode_tokens
         computed, counts = computed_of(scheduled), scheduled.num_scheduled_tokens
-        windows, places, drawing = Windows(), [], self._sequences.drawing
-        for place, (name, count) in enumerate(counts.items()):
-            drafts = len(known[name]) if name in known else 0
-            if (sequence := drawing(name, computed[name] + count - drafts)) is not None:
-                windows.add(name, sequence, drafts)
-                places.append(place)
-        if len(places) < len(counts):
-            windows.places = places
+        names, places = list(counts), None
+        drafts = [len(known[name]) if name in known else 0 for name in names]
+        counted = [
+            computed[name] + count - few for (name, count), few in zip(counts.items(), drafts, strict=True)
+        ]
+        sequences = self._sequences.all_drawing(names, counted)
+        if sequences is None:
+            each = list(map(self._sequences.drawing, names, counted))
+            places = [place for place, sequence in enumerate(each) if sequence is not None]
+            sequences = [sequence for sequence in each if sequence is not None]
+            names, drafts = [names[place] for place in places], [drafts[place] for place in places]
+        windows = Windows(names, sequences, drafts, None if len(names) == len(counts) else places)
+        # vLLM counts each row as a token until it knows which are rejected.
+        for sequence, rows in zip(sequences, windows.rows, strict=True):
+            sequence.due += rows
         return windows
 
     def _submitted(self, windows: Windows, grammar: Any) -> Batch:
@@ -112,17 +114,14 @@ class WindowPlane(Plane):
 
     def _compare(self, batch: Batch, answer: Any, output: Any, errors: dict[str, str]) -> None:
         windows, sampled = batch.columns, output.sampled_token_ids
-        places = [output.req_id_to_index[name] for name in windows.names]
+        places = list(map(output.req_id_to_index.__getitem__, windows.names))
         for column in answer.mismatches(sampled, places, windows.rows):
             self._look_at_window(batch, column, answer, output, errors)
-        step, get = batch.order.step, self._sequences.get
-        for name, sequence, drafts, place in zip(
-            windows.names, windows.sequences, windows.drafts, places, strict=True
-        ):
-            # As the scheduler does, which takes rejected rows off its count where they are part of it.
-            rejected = 1 + drafts - len(sampled[place])
-            if rejected and get(name) is sequence and step > sequence.counted_at:
-                sequence.due -= rejected
+        # As the scheduler does, which takes rejected rows off its count where they are part of it.
+        rejected = [
+            1 + drafts - len(sampled[place]) for drafts, place in zip(windows.drafts, places, strict=True)
+        ]
+        self._sequences.count_back(windows.names, windows.sequences, rejected, batch.order.step)
         if windows.width:
             first = [0] * len(output.req_ids)
             for place, end, rows in zip(places, accumulate(windows.rows), windows.rows, strict=True):
