@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "client/known_structs.h"
+#include "proto/param_ranges.h"
 
 namespace croupier::client {
 
@@ -75,6 +76,17 @@ std::uint32_t AttachedSession::in_flight() const {
 shm::Result<bool> AttachedSession::add(const croupier_sequence& given) {
     CROUPIER_TRY_VALUE(known, known_sequence(given));
     return place_->add(known.linked());
+}
+
+shm::Result<bool> AttachedSession::append(std::uint64_t uid, std::span<const std::int32_t> tokens) {
+    const std::uint32_t vocab = place_->geometry().vocab;
+    for (std::size_t i = 0; i < tokens.size(); ++i) {
+        if (proto::token_in_range(tokens[i], vocab)) continue;
+        return shm::fail(Errc::bad_argument, "tokens[" + std::to_string(i) + "] is " +
+                                                 std::to_string(tokens[i]) + "; allowed: 0 to " +
+                                                 std::to_string(vocab - 1));
+    }
+    return place_->append(uid, tokens);
 }
 
 shm::Result<std::uint64_t> AttachedSession::submit(const croupier_column* columns, std::size_t count,

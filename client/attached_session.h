@@ -30,6 +30,7 @@ class AttachedSession {
     shm::Result<bool> truncate(std::uint64_t uid, std::uint32_t outputs) {
         return place_->truncate(uid, outputs);
     }
+    shm::Result<bool> append(std::uint64_t uid, std::span<const std::int32_t> tokens);
     std::size_t list(std::span<std::uint64_t> uids) const { return place_->list(uids); }
     shm::Result<std::span<const std::int32_t>> output(std::uint64_t uid) const { return place_->output(uid); }
 

@@ -2,7 +2,7 @@
 #include <utility>
 
 #include "client/abi_fields.h"
-#include "client/attached_session.h"
+#include "client/c_session.h"
 #include "client/decision_text.h"
 #include "client/known_structs.h"
 #include "croupier/client.h"
@@ -11,29 +11,17 @@
 #include "shm/caller_struct.h"
 
 using croupier::client::AttachedSession;
+using croupier::client::guarded_session;
 using croupier::client::kStepAtFirst;
 namespace shm = croupier::shm;
 using shm::done;
 using shm::guarded;
 using shm::missing;
 
-struct croupier_session {
-    std::unique_ptr<AttachedSession> attached;
-    shm::HomeProcess home;
-};
-
 namespace {
 
 // `croupier doctor` reads this in the library's file without loading the library.
 [[gnu::used]] constexpr shm::BuildNote kBuildNote = shm::build_note();
-
-template <typename Body>
-auto guarded_session(const croupier_session* session, croupier_error* error, Body&& body) {
-    return guarded(error, [&]() -> decltype(body()) {
-        CROUPIER_TRY(session->home.check("this session"));
-        return body();
-    });
-}
 
 }  // namespace
 
@@ -96,6 +84,14 @@ int croupier_fork(croupier_session* session, uint64_t parent, uint64_t uid, uint
 
 int croupier_truncate(croupier_session* session, uint64_t uid, uint32_t outputs, croupier_error* error) {
     return guarded_session(session, error, [&] { return done(session->attached->truncate(uid, outputs)); });
+}
+
+int croupier_append(croupier_session* session, uint64_t uid, const int32_t* tokens, size_t count,
+                    croupier_error* error) {
+    return guarded_session(session, error, [&]() -> shm::Result<int> {
+        if (tokens == nullptr && count > 0) return missing("tokens");
+        return done(session->attached->append(uid, {tokens, count}));
+    });
 }
 
 size_t croupier_list(const croupier_session* session, uint64_t* uids, size_t room) {

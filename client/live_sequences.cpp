@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <string>
 
 namespace croupier::client {
 namespace {
@@ -81,6 +82,44 @@ shm::Result<bool> LiveSequences::truncate(std::uint64_t uid, std::uint32_t outpu
     uids_.make_void(entry);
     revisions_[entry.place] = segment_->sequence(entry.place).revision(std::memory_order_relaxed).number;
     return entry.in_flight > 0;
+}
+
+shm::Result<bool> LiveSequences::check_append(std::uint64_t uid, std::size_t count) const {
+    CROUPIER_TRY_VALUE(found, uids_.find(uid));
+    const auto refuse = [&](const std::string& fault) {
+        return shm::fail(shm::Errc::bad_argument, "sequence " + std::to_string(uid) + fault);
+    };
+    // A decision in flight, void or not, writes its token where the appended ones would lie.
+    if (found->in_flight > 0)
+        return refuse(" stands in " + std::to_string(found->in_flight) +
+                      " steps in flight, and nothing can be appended to it: wait for them first");
+    const std::uint32_t room = segment_->geometry().max_length;
+    const LogLengths lengths = lengths_of(segment_->sequence(found->place), room);
+    const std::uint64_t tokens = std::uint64_t{lengths.prompt} + lengths.output + count;
+    if (tokens < room) return true;
+    return refuse(" would have " + std::to_string(tokens) + " tokens with " + std::to_string(count) +
+                  " appended, and no room for another: open the session with a max_length above " +
+                  std::to_string(room));
+}
+
+shm::Result<bool> LiveSequences::append(std::uint64_t uid, std::span<const std::int32_t> tokens) {
+    CROUPIER_TRY(check_append(uid, tokens.size()));
+    CROUPIER_TRY_VALUE(found, uids_.find(uid));
+    const std::uint32_t slot = found->place;
+    proto::SequenceEntry& entry = segment_->sequence(slot);
+    const LogLengths lengths = lengths_of(entry, segment_->geometry().max_length);
+    const std::uint32_t before = lengths.prompt + lengths.output;
+    const auto after = before + static_cast<std::uint32_t>(tokens.size());
+    CROUPIER_TRY(segment_->make_log_room(slot, after));
+    std::copy(tokens.begin(), tokens.end(), segment_->token_log(slot) + before);
+    // What is kept there is of tokens that a truncate cut off.
+    for (std::uint32_t outputs = lengths.output + 1; outputs <= after - lengths.prompt; ++outputs) {
+        auto& kept = segment_->feedback(slot)[outputs % proto::kFeedbackKept].outputs;
+        std::atomic_ref<std::uint32_t>(kept).store(0, std::memory_order_relaxed);
+    }
+    // SYNC: release; pairs with the acquire in due_of().
+    entry.length.store(after, std::memory_order_release);
+    return true;
 }
 
 shm::Result<std::span<const std::int32_t>> LiveSequences::output(std::uint64_t uid) const {

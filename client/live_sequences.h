@@ -23,8 +23,13 @@ class LiveSequences {
     shm::Result<bool> finish(std::uint64_t uid);
     // Keeps the first `outputs` of its outputs.
     shm::Result<bool> truncate(std::uint64_t uid, std::uint32_t outputs);
+    // Whether append() of so many tokens would be done.
+    shm::Result<bool> check_append(std::uint64_t uid, std::size_t count) const;
+    // Lengthens its output as decisions would.
+    shm::Result<bool> append(std::uint64_t uid, std::span<const std::int32_t> tokens);
 
     std::size_t size() const { return uids_.size(); }
+    std::size_t held() const { return uids_.held(); }
     std::size_t list(std::span<std::uint64_t> uids) const { return uids_.list(uids); }
     shm::Result<std::span<const std::int32_t>> output(std::uint64_t uid) const;
 

@@ -95,6 +95,16 @@ shm::Result<bool> LocalRing::truncate(std::uint64_t uid, std::uint32_t outputs) 
     return ring_if_void(sequences_.truncate(uid, outputs));
 }
 
+shm::Result<bool> LocalRing::check_append(std::uint64_t uid, std::size_t count) {
+    CROUPIER_TRY(check_usable());
+    return sequences_.check_append(uid, count);
+}
+
+shm::Result<bool> LocalRing::append(std::uint64_t uid, std::span<const std::int32_t> tokens) {
+    CROUPIER_TRY(check_usable());
+    return sequences_.append(uid, tokens);
+}
+
 // Samplers can answer the void columns of the steps in flight now.
 shm::Result<bool> LocalRing::ring_if_void(const shm::Result<bool>& in_flight) {
     if (in_flight && in_flight.value()) shm::ring(segment_->header().bell);

@@ -35,6 +35,9 @@ class LocalRing final : public SchedulePlace {
     shm::Result<bool> fork(const shm::Fork& fork) override;
     shm::Result<bool> finish(std::uint64_t uid) override;
     shm::Result<bool> truncate(std::uint64_t uid, std::uint32_t outputs) override;
+    shm::Result<bool> check_append(std::uint64_t uid, std::size_t count) override;
+    shm::Result<bool> append(std::uint64_t uid, std::span<const std::int32_t> tokens) override;
+    std::size_t held() const override { return sequences_.held(); }
     std::size_t list(std::span<std::uint64_t> uids) const override { return sequences_.list(uids); }
     shm::Result<std::span<const std::int32_t>> output(std::uint64_t uid) const override {
         return sequences_.output(uid);

@@ -316,6 +316,18 @@ shm::Result<bool> RelayedRing::truncate(std::uint64_t uid, std::uint32_t outputs
     return true;
 }
 
+shm::Result<bool> RelayedRing::check_append(std::uint64_t uid, std::size_t /*count*/) {
+    CROUPIER_TRY(sequences_.find(uid));
+    return shm::fail(Errc::bad_argument,
+                     "nothing can be appended to sequence " + std::to_string(uid) +
+                         ", because the session is on another host: finish it, and add one with all of the "
+                         "output");
+}
+
+shm::Result<bool> RelayedRing::append(std::uint64_t uid, std::span<const std::int32_t> tokens) {
+    return check_append(uid, tokens.size());
+}
+
 bool RelayedRing::next_is_void(std::size_t column) const {
     return slot_of(taken_).entries[column]->is_void_in(taken_);
 }

@@ -23,6 +23,11 @@ class SchedulePlace {
     virtual shm::Result<bool> fork(const shm::Fork& fork) = 0;
     virtual shm::Result<bool> finish(std::uint64_t uid) = 0;
     virtual shm::Result<bool> truncate(std::uint64_t uid, std::uint32_t outputs) = 0;
+    // Whether append() of so many tokens of the vocabulary would be done.
+    virtual shm::Result<bool> check_append(std::uint64_t uid, std::size_t count) = 0;
+    virtual shm::Result<bool> append(std::uint64_t uid, std::span<const std::int32_t> tokens) = 0;
+    // Sequences that have a place: live, or finished and in flight.
+    virtual std::size_t held() const = 0;
     virtual std::size_t list(std::span<std::uint64_t> uids) const = 0;
     virtual shm::Result<std::span<const std::int32_t>> output(std::uint64_t uid) const = 0;
 

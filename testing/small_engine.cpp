@@ -169,6 +169,14 @@ void SmallEngine::truncate(std::uint64_t uid, std::uint32_t outputs) {
     expect_void(uid);
 }
 
+void SmallEngine::append(std::uint64_t uid, const std::vector<std::int32_t>& tokens) {
+    session_->append(uid, tokens);
+    std::vector<std::int32_t>& stream = streams_[uid];
+    stream.insert(stream.end(), tokens.begin(), tokens.end());
+    feedback_[uid].resize(stream.size() + 1);
+    submitted_[uid] += static_cast<std::uint32_t>(tokens.size());
+}
+
 void SmallEngine::keep_feedback(std::uint64_t uid, std::uint32_t outputs) {
     std::vector<proto::Feedback>& left = feedback_[uid];
     const std::size_t present = left.size() - 1;

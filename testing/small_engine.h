@@ -61,6 +61,8 @@ class SmallEngine {
     void write_if_wanted();
     // Cuts its stream back; what is in flight of it is expected to be void.
     void truncate(std::uint64_t uid, std::uint32_t outputs);
+    // Lengthens its stream by tokens that nobody decided.
+    void append(std::uint64_t uid, const std::vector<std::int32_t>& tokens);
     // Another sequence, one column more, that goes on from its first outputs.
     void fork(std::uint64_t parent, std::uint64_t uid, std::uint32_t outputs, std::uint32_t child);
     // Its columns in the steps submitted so far bring no token.

@@ -183,6 +183,11 @@ int croupier_finish(croupier_session* session, uint64_t uid, croupier_error* err
  * flight is void: a column that is decided already brings no token either, though a worker's
  * croupier_writer_enqueue_tokens() may have had it. */
 int croupier_truncate(croupier_session* session, uint64_t uid, uint32_t outputs, croupier_error* error);
+/* Lengthens the output of a live sequence, as if these tokens had been decided: another token than the one
+ * that was drawn, after croupier_truncate(), or tokens that need no decision. It may not stand in a step in
+ * flight, nor be in a session on another host. Mirostat and adaptive-p begin anew. */
+int croupier_append(croupier_session* session, uint64_t uid, const int32_t* tokens, size_t count,
+                    croupier_error* error);
 /* The uids of live sequences; returns how many there are, writes at most `room`. */
 size_t croupier_list(const croupier_session* session, uint64_t* uids, size_t room);
 /* A live sequence's output, as far as steps were waited for; returns its length or -1, writes at most `room`.

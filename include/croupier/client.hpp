@@ -106,6 +106,9 @@ class Session {
         session_.reset(opened);
     }
 
+    // For other functions of the C ABI.
+    croupier_session* plain() const { return session_.get(); }
+
     std::string segment_path() const { return croupier_segment_path(session_.get()); }
     bool resumed() const { return croupier_resumed(session_.get()) != 0; }
 
@@ -145,6 +148,12 @@ class Session {
     void truncate(std::uint64_t uid, std::uint32_t outputs) {
         croupier_error error{};
         if (croupier_truncate(session_.get(), uid, outputs, &error) != 0) throw Failure(error);
+    }
+
+    void append(std::uint64_t uid, std::span<const std::int32_t> tokens) {
+        croupier_error error{};
+        if (croupier_append(session_.get(), uid, tokens.data(), tokens.size(), &error) != 0)
+            throw Failure(error);
     }
 
     std::vector<std::uint64_t> live() const {

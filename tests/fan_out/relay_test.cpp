@@ -299,6 +299,11 @@ TEST_CASE("through a relay a sequence is forked, and its child decided as by a l
     CHECK_THAT(failure_of([&] { session.fork(1, 2, 5, 0); }), Contains("is live already"));
     CHECK_THAT(failure_of([&] { session.fork(60, 61, 5, 0); }), Contains("unknown_sequence"));
     CHECK_THAT(failure_of([&] { session.fork(1, 51, 5, 1024); }), Contains("child is 1024"));
+    const std::int32_t token = 5;
+    CHECK_THAT(failure_of([&] {
+                   session.append(1, {&token, 1});
+               }),
+               Contains("nothing can be appended to sequence 1, because the session is on another host"));
     client::Sequence full = SmallEngine::sequence(70, RemoteScheduler::kVocab);
     full.prompt.assign(255, 1);
     session.add(full);
