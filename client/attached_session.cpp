@@ -3,6 +3,7 @@
 #include <atomic>
 #include <utility>
 
+#include "client/beam_fork.h"
 #include "client/known_structs.h"
 #include "proto/param_ranges.h"
 
@@ -87,6 +88,10 @@ shm::Result<bool> AttachedSession::append(std::uint64_t uid, std::span<const std
                                                  std::to_string(vocab - 1));
     }
     return place_->append(uid, tokens);
+}
+
+shm::Result<bool> AttachedSession::fork_beams(const BeamSearch& search, std::span<std::uint64_t> uids) {
+    return client::fork_beams(*place_, search, uids);
 }
 
 shm::Result<std::uint64_t> AttachedSession::submit(const croupier_column* columns, std::size_t count,

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "client/beam_search.h"
 #include "client/daemon_link.h"
 #include "client/decision_stream.h"
 #include "client/local_ring.h"
@@ -31,6 +32,8 @@ class AttachedSession {
         return place_->truncate(uid, outputs);
     }
     shm::Result<bool> append(std::uint64_t uid, std::span<const std::int32_t> tokens);
+    // client/beam_fork.h
+    shm::Result<bool> fork_beams(const BeamSearch& search, std::span<std::uint64_t> uids);
     std::size_t list(std::span<std::uint64_t> uids) const { return place_->list(uids); }
     shm::Result<std::span<const std::int32_t>> output(std::uint64_t uid) const { return place_->output(uid); }
 

@@ -17,6 +17,11 @@ constexpr std::size_t kSequenceAtFirst = 144;
 constexpr std::size_t kBiasAtFirst = 8;
 constexpr std::size_t kColumnAtFirst = 16;
 constexpr std::size_t kStepAtFirst = 48;
+constexpr std::size_t kLogprobAtFirst = 12;
+constexpr std::size_t kBeamsOptionsAtFirst = 48;
+constexpr std::size_t kBeamRowAtFirst = 24;
+constexpr std::size_t kBeamNextAtFirst = 32;
+constexpr std::size_t kHypothesisAtFirst = 48;
 
 struct KnownSequence {
     croupier_sequence sequence;

@@ -1,5 +1,6 @@
 /* An engine in C, as one that was compiled long ago: eight tokens from a daemon, each the same from the decision in-process.
  * With -DSET_GROWN it sets a field that its headers have and the library does not know: that must be refused. */
+#include <croupier/beams.h>
 #include <croupier/client.h>
 #include <croupier/decide.h>
 #include <croupier/writer.h>
@@ -54,6 +55,25 @@ static croupier_decider* open_decider(void) {
     options.vocab = VOCAB;
     need(croupier_decider_open(&options, &decider, &error), "decider");
     return decider;
+}
+
+/* One step of a beam search over a decision's log-probs, after which all of its beams have ended. */
+static void search(const croupier_step* decided) {
+    const croupier_beam_row row = croupier_beam_row_of(decided, 0);
+    croupier_beams_options options;
+    croupier_beam_next next;
+    croupier_hypothesis best;
+    croupier_beams* beams = NULL;
+    croupier_beams_options_init(&options);
+    croupier_beam_next_init(&next);
+    croupier_hypothesis_init(&best);
+    options.width = 3;
+    options.max_tokens = 1;
+    need(croupier_beams_open(&options, &beams, &error), "beams");
+    need(croupier_beam_step(beams, &row, 1, &next, &error), "beam step");
+    need(croupier_beams_hypothesis(beams, 0, &best, &error), "hypothesis");
+    if (next.count != 0 || best.count != 1 || best.tokens[0] != row.best[0].token) exit(5);
+    croupier_beams_close(beams);
 }
 
 int main(int argc, char** argv) {
@@ -111,6 +131,7 @@ int main(int argc, char** argv) {
             fprintf(stderr, "the daemon decided %d, the library %d\n", decision.token, answer.token);
             return 4;
         }
+        search(&decided);
         output[position] = decision.token;
         printf("%d\n", decision.token);
     }

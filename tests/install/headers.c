@@ -1,4 +1,5 @@
 /* Every public header, by itself and together, in the oldest C that engines use. */
+#include <croupier/beams.h>
 #include <croupier/client.h>
 #include <croupier/decide.h>
 #include <croupier/fan_out.h>
