@@ -63,15 +63,21 @@ class Held {
     // Without the GIL and with the handle to itself.
     template <typename Body>
     auto use(Body&& body) {
-        check_home();
         const nb::gil_scoped_release released;
+        return use_without_gil(body);
+    }
+
+    // The same of a caller that has let go of the GIL.
+    template <typename Body>
+    auto use_without_gil(Body&& body) {
+        check_home();
         const Turns::DueColumn turn(turns_, Turns::Patience::waits);
         return body(open_handle());
     }
 
-    // The same of a body that never waits, which keeps the GIL: a thread that lets go of it gets it back when
-    // others let go of theirs, which a busy one does every five milliseconds. Where another thread has the
-    // handle, this one waits for it without the GIL.
+    // As use(), of a body that never waits, which keeps the GIL: a thread that lets go of it gets it back
+    // when others let go of theirs, which a busy one does every five milliseconds. Where another thread has
+    // the handle, this one waits for it without the GIL.
     template <typename Body>
     auto use_briefly(Body&& body) {
         check_home();

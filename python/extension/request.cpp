@@ -50,6 +50,8 @@ void require_iterable(nb::handle given, const std::string& name, const char* all
     throw bad_argument(name + " is " + shown(given) + "; allowed: " + allowed);
 }
 
+}  // namespace
+
 std::vector<std::int32_t> ids_of(nb::handle given, const std::string& name) {
     if (given.is_none()) return {};
     if (Array::is_one(given)) return ids_of_array(Array(given, name));
@@ -65,6 +67,8 @@ std::vector<std::int32_t> ids_of(nb::handle given, const std::string& name) {
     }
     return ids;
 }
+
+namespace {
 
 // Several lists in one: each list's length, then its ids.
 std::vector<std::int32_t> lists_of(nb::handle given, const std::string& name) {

@@ -4,6 +4,7 @@
 #include <nanobind/nanobind.h>
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "croupier/types.h"
@@ -33,5 +34,7 @@ class Request {
 };
 
 std::uint64_t uid_of(nb::handle value);
+// Of a sequence or an array of whole numbers; None: none. `name` as it stands in errors.
+std::vector<std::int32_t> ids_of(nb::handle given, const std::string& name);
 
 }  // namespace croupier::python

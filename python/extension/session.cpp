@@ -13,6 +13,7 @@
 
 #include "croupier/client.h"
 #include "python/extension/array.h"
+#include "python/extension/beams.h"
 #include "python/extension/bindings.h"
 #include "python/extension/deadline.h"
 #include "python/extension/held.h"
@@ -239,6 +240,32 @@ class Session {
         });
     }
 
+    void append(nb::handle given, nb::handle tokens) {
+        const std::uint64_t uid = uid_of(given);
+        const std::vector<std::int32_t> ids = ids_of(tokens, "tokens");
+        held_.use_briefly([&](croupier_session* session) {
+            checked([&](croupier_error* error) {
+                return croupier_append(session, uid, ids.data(), ids.size(), error);
+            });
+        });
+    }
+
+    std::vector<std::uint64_t> fork_beams(Beams& beams, nb::handle given) {
+        if (!nb::hasattr(given, "__iter__"))
+            throw bad_argument("uids is " + shown(given) + "; allowed: a uid for each beam");
+        std::vector<std::uint64_t> uids;
+        for (const nb::handle uid : given) uids.push_back(uid_of(uid));
+        const nb::gil_scoped_release released;
+        beams.use_without_gil([&](croupier_beams* search) {
+            held_.use_without_gil([&](croupier_session* session) {
+                checked([&](croupier_error* error) {
+                    return croupier_beam_fork(session, search, uids.data(), uids.size(), error);
+                });
+            });
+        });
+        return uids;
+    }
+
     void give_up(nb::handle given) {
         const auto step = number_of<std::uint64_t>(given);
         if (!step) throw bad_argument("step is " + shown(given) + "; allowed: what submit() returned");
@@ -351,6 +378,16 @@ void bind_session(nb::module_& module) {
         .def("truncate", &Session::truncate, nb::arg("uid").none(), nb::arg("outputs").none(),
              nb::sig("def truncate(self, uid: int, outputs: int) -> None"),
              "Keeps the first `outputs` tokens of its output; what it has in flight is void.")
+        .def("append", &Session::append, nb::arg("uid").none(), nb::arg("tokens").none(),
+             nb::sig("def append(self, uid: int, tokens: Ids) -> None"),
+             "Lengthens its output, as if these tokens had been decided. It may not be in flight.")
+        .def("fork_beams", &Session::fork_beams, nb::arg("beams"), nb::arg("uids").none(),
+             nb::sig("def fork_beams(self, beams: Beams, uids: Ids) -> IntList"),
+             "Carries the last step of a search out: forks, lengthens and finishes its sequences. uids: one "
+             "for "
+             "each beam of its width, first those of the beams that stood in the step, in their order. "
+             "Returns "
+             "them with those of the beams that go on first.")
         .def("give_up", &Session::give_up, nb::arg("step").none(),
              nb::sig("def give_up(self, step: int) -> None"),
              "Gives up a step in flight whose logits will not come.")
