@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # run_vllm_tests.sh BUILD [RELEASE...]: runs the plugin's tests in each release of vLLM, 0.26.0 and 0.33.0 unless given,
 # against this build. No GPU is needed: vLLM's engine core runs over a model that is a hash (host_engine.py).
-# TESTS are the tests' files: unless given, all of the plugin's, and verified_model_test.py, which needs torch. Each
-# release has a virtual environment of about 6 GB below BUILD/vllm, kept for the next time; the first time takes minutes.
+# TESTS are the tests' files: unless given, all of the plugin's, and those that need torch or transformers.
+# Each release has a virtual environment of about 6 GB below BUILD/vllm, kept for the next time; the first time takes minutes.
 set -euo pipefail
 package=$(cd "$(dirname "$0")/.." && pwd)
 build=$(cd "$1" && pwd)
@@ -28,6 +28,6 @@ for release in "$@"; do
     # shellcheck disable=SC2086
     # Releases that share a cache ask again for each model, in a process that imports vLLM.
     (cd "$package" && VLLM_CACHE_ROOT=$place/cache "$place/bin/python" -m pytest -o faulthandler_timeout=200 -o cache_dir="$place/pytest" \
-        ${TESTS:-tests/vllm_*_test.py tests/verified_model_test.py}) || failed+=("$release")
+        ${TESTS:-tests/vllm_*_test.py tests/verified_model_test.py tests/beams_model_test.py}) || failed+=("$release")
 done
 [ ${#failed[@]} -eq 0 ] || { echo "failed with vLLM ${failed[*]}" >&2; exit 1; }
