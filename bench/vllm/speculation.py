@@ -205,14 +205,16 @@ class Bench:
         """What native vLLM says to this kind, asked for once."""
         refused = self._table.found["refused"].setdefault(engines.method, {})
         if kind not in refused and "native" in engines.names():
-            refused[kind] = engines.ask("native", f"{kind} refused", drafted.refusal, kind)
+            said = engines.ask("native", f"{kind} refused", drafted.refusal, kind)
+            if said is not None:
+                refused[kind] = said
         return refused.get(kind) or ""
 
     def _cell(self, engines: Engines, batch: int, kind: str) -> None:
         arguments = self._arguments
         cell: dict[str, Any] = {"method": engines.method, "batch": batch, "kind": kind}
         asked = {side: kinds.batch_of(kind, batch) for side in engines.names()}
-        if refused := self._refused(engines, kind):
+        if (refused := self._refused(engines, kind)) and "native" in asked:
             cell |= {"native_refuses": refused, "without": list(drafted.REFUSED)}
             asked["native"] = drafted.nearest(asked["native"])
             # As many drafts are only accepted where requests ask for the same.

@@ -185,10 +185,10 @@ def test_windows_end_where_a_step_has_no_room_for_more_masks(engine: Engine) -> 
     engine.schedule(cached=dict.fromkeys(names, (3, 3)), grammar=grammar, drafts=known)
     _, _, first, rows = engine.session.submitted[-1]
     assert first == [None, 2 * (1 + DRAFTS), 1 + DRAFTS, 0]
-    assert rows == [4, 4, 4, 2]
+    assert rows == [4, 3, 3, 4]
     engine.collect(dict.fromkeys(names, 1))
-    engine.collect({"a": 4, "b": 4, "c": 4, "d": 2})
-    engine.schedule(cached={"a": (7, 0), "b": (7, 0), "c": (7, 0), "d": (5, 0)})
+    engine.collect({"a": 4, "b": 3, "c": 3, "d": 4})
+    engine.schedule(cached={"a": (7, 0), "b": (6, 0), "c": (6, 0), "d": (7, 0)})
 
 
 def test_workers_are_told_which_ids_of_a_prompt_the_session_lacks(engine: Engine) -> None:

@@ -62,7 +62,15 @@ def keep_plans_apart(startup_plan: ModuleType) -> None:
         found, options = native(vllm_config, *given, **named), Options.of(vllm_config)
         if options is None:
             return found
-        return f"{found}-{options.transport_from(vllm_config.device_config.device_type)}"
+        # What of_writer() and the runner reserve by.
+        reserved = (
+            options.transport_from(vllm_config.device_config.device_type),
+            speculation.rows_of(vllm_config),
+            speculation.masks_of(vllm_config),
+            pipeline.slots_of(vllm_config),
+            vllm_config.max_concurrent_batches,
+        )
+        return "-".join(map(str, (found, *reserved)))
 
     startup_plan.compute_plan_fingerprint = compute_plan_fingerprint
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from croupier import Error, Params
@@ -38,15 +38,16 @@ class Sequence:
     """In the session's table."""
     parked: bool = False
     """Preempted: nothing of it is scheduled."""
+    left_out: int = field(init=False)
+    """So much lower are the session's positions than vLLM's."""
+
+    def __post_init__(self) -> None:
+        self.left_out = self.prompt_len - len(self.prompt)
 
     @property
     def drawn(self) -> int:
         return self.due - self.prompt_len
 
-    @property
-    def left_out(self) -> int:
-        """So much lower are the session's positions than vLLM's."""
-        return self.prompt_len - len(self.prompt)
 
 
 def ended_by_count(name: str, theirs: int, sequence: Sequence) -> RuntimeError:
@@ -115,7 +116,7 @@ class Sequences:
             sequences = [self._by_name[name] for name in names]
         except KeyError:
             return None
-        # It is never below prefill_len.
+        # Whose due count is reached has all that it was admitted with.
         return sequences if [sequence.due for sequence in sequences] == counted else None
 
     def count_back(self, names: list[str], sequences: list[Sequence], fewer: list[int], step: int) -> None:

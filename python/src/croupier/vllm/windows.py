@@ -103,13 +103,15 @@ class WindowPlane(Plane):
         """
         place_of = {name: place for place, name in enumerate(grammar.structured_output_request_ids)}
         places = [place_of.get(name) for name in windows.names]
-        room = self._most_masks - sum(place is not None for place in places)
-        for column, (name, place) in enumerate(zip(windows.names, places, strict=True)):
-            if place is not None:
-                drafts = self._drafts.get(name, ())
-                masked = min(room, drafts.index(-1) if -1 in drafts else len(drafts))
-                windows.rows[column] = 1 + masked
-                room -= masked
+        masked = [column for column, place in enumerate(places) if place is not None]
+        for column in masked:
+            drafts = self._drafts.get(windows.names[column], ())
+            windows.rows[column] = 1 + (drafts.index(-1) if -1 in drafts else len(drafts))
+        room, left = self._most_masks, len(masked)
+        # The shortest first: then the others share what room is left.
+        for column in sorted(masked, key=windows.rows.__getitem__):
+            windows.rows[column] = min(windows.rows[column], room // left)
+            room, left = room - windows.rows[column], left - 1
         return [None if place is None else place * self._mask_stride for place in places]
 
     def _compare(self, batch: Batch, answer: Any, output: Any, errors: dict[str, str]) -> None:
