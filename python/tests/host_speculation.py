@@ -32,15 +32,20 @@ def right(stream: Callable[[list[int]], list[int]]) -> Drafter:
     return draft
 
 
-def mixed(stream: Callable[[list[int]], list[int]], seed: int = 1) -> Drafter:
-    """Right, wrong from some place on, wrong, or none."""
+def mixed(stream: Callable[[list[int]], list[int]], seed: int = 1, *, beyond: bool = True) -> Drafter:
+    """Right, wrong from some place on, wrong, or none. `beyond`: some ids are none of the model's.
+
+    vLLM ends a grammar that is given such an id.
+    """
     draft_right, chance = right(stream), random.Random(seed)
 
     def draft(tokens: list[int], count: int) -> list[int]:
         drafts, wrong = draft_right(tokens, count), chance.randrange(2 * count + 2)
         if wrong < count:
-            # Some drafters have more ids than the model.
-            other = chance.choice([chance.randrange(host_engine.VOCAB), host_engine.VOCAB + 9])
+            others = [chance.randrange(host_engine.VOCAB)]
+            if beyond:
+                others.append(host_engine.VOCAB + 9)
+            other = chance.choice(others)
             drafts[wrong] = chance.choice([-1, drafts[wrong] ^ 1, other])
         return [-1] * count if wrong == 2 * count else drafts
 

@@ -171,7 +171,9 @@ def test_texts_of_grammars_are_those_without_drafts(
     monkeypatch.setattr(host_engine.HostPlatform, "schedules_ahead", ahead)
     (tmp_path / "drafts").mkdir()
     drafting = Engine(tmp_path / "drafts", executor=SpeculatingExecutor, speculative_config=NGRAM)
-    drafting.core.model_executor.drafter = mixed(lambda tokens: stream_that_begins(tokens, expected))
+    drafting.core.model_executor.drafter = mixed(
+        lambda tokens: stream_that_begins(tokens, expected), beyond=False
+    )
     outputs = drafting.run(asked)
     assert {name: list(output.token_ids) for name, output in outputs.items()} == expected
     verifier = drafting.core.model_executor.croupier_plane._verifier

@@ -98,10 +98,15 @@ def test_another_transport_is_refused_by_name(given: Any, right: str) -> None:
 
 
 def test_what_the_plugin_says_is_shown_in_vllms_log() -> None:
-    pytest.importorskip("vllm")
+    vllm = pytest.importorskip("vllm.logger")
     pytest.importorskip("host_engine", exc_type=ImportError)
     from croupier.vllm import executor
 
+    if hasattr(vllm, "configure_logging"):
+        # As the engine's arguments do; an older vLLM does so when it is imported.
+        from vllm.config.logging import LoggingConfig
+
+        vllm.configure_logging(LoggingConfig())
     logger, handlers = executor.logger, []
     while logger is not None:
         # pytest has its own, when a test runs alone.

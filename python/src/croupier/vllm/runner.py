@@ -96,8 +96,8 @@ class CroupierModelRunner(GPUModelRunner):
 
     def _dummy_sampler_run(self, hidden_states: torch.Tensor) -> None:
         super()._dummy_sampler_run(hidden_states)
-        # What the model gave, whose width is not always that of the config. Adapters of an LM head are set for
-        # as many rows as this run has.
+        # What the model gave, whose width is not always that of the config. Adapters of an LM head are set
+        # for as many rows as this run has.
         measured = hidden_states if self.lora_config is not None else hidden_states[:2]
         self.croupier_described = self._described(measured)
         if self.num_speculative_steps:

@@ -49,7 +49,6 @@ class Sequence:
         return self.due - self.prompt_len
 
 
-
 def ended_by_count(name: str, theirs: int, sequence: Sequence) -> RuntimeError:
     return RuntimeError(
         f"request {name}: vLLM counts {theirs} output tokens, those in flight among them, and the session "
