@@ -20,13 +20,19 @@ constexpr std::uint32_t kNoLogprob = 1U << 1U;
 constexpr std::uint32_t kStopsOnlyBan = 1U << 2U;
 // The drawn token's rank is the number of tokens at or above it, itself among them, as vLLM counts.
 constexpr std::uint32_t kRankCountsTies = 1U << 3U;
-constexpr std::uint32_t kAllFlags = kIgnoreEos | kNoLogprob | kStopsOnlyBan | kRankCountsTies;
+// The text ends after the stop string that ends it, not before.
+constexpr std::uint32_t kIncludeStop = 1U << 4U;
+// Special tokens are a part of the text.
+constexpr std::uint32_t kKeepSpecial = 1U << 5U;
+constexpr std::uint32_t kAllFlags =
+    kIgnoreEos | kNoLogprob | kStopsOnlyBan | kRankCountsTies | kIncludeStop | kKeepSpecial;
 
 struct FlagName {
     std::uint32_t flag;
     const char* name;
 };
-// As `croupier decide` has them among its parameters; of kNoLogprob it has the lack of `logprobs`.
+// As `croupier decide` has them among its parameters; of kNoLogprob it has the lack of `logprobs`, and of
+// texts nothing.
 inline constexpr std::array kParameterFlagNames = {FlagName{kIgnoreEos, "ignore_eos"},
                                                    FlagName{kStopsOnlyBan, "stops_only_ban"},
                                                    FlagName{kRankCountsTies, "rank_counts_ties"}};
@@ -115,6 +121,10 @@ struct TokenBias {
 };
 static_assert(sizeof(TokenBias) == 8);
 constexpr std::uint32_t kMaxBias = 4096;  // of a request
+
+// Stop strings of a request, and the bytes of one.
+constexpr std::uint32_t kMaxStopStrings = 16;
+constexpr std::uint32_t kMaxStopStringBytes = 256;
 
 // Of numbers: an end belongs to it or not, and may be infinite.
 struct Interval {
@@ -221,13 +231,13 @@ constexpr Interval choice() {
     FIELD(eos_token_id, "eos_token_id", at_least(-1), "a token id, or -1 for none", below(0),                \
           "the token that ends the sequence")                                                                \
     FIELD(min_tokens, "min_tokens", at_least(0), "at most max_tokens", at_most(0),                           \
-          "bans EOS and stop ids until the output has this many tokens")                                     \
+          "bans EOS and stop ids, and passes over stop strings, until the output has this many tokens")      \
     FIELD(max_tokens, "max_tokens", at_least(0), "0 to 2^32 - 1", at_most(0),                                \
           "ends the sequence when the output has this many tokens")                                          \
-    FIELD(                                                                                                   \
-        flags, nullptr, from_to(0, kAllFlags),                                                               \
-        "the sum of 1 (ignore EOS), 2 (no log-prob), 4 (EOS and stop ids only ban) and 8 (rank with ties)",  \
-        at_most(0), "options of the decision")                                                               \
+    FIELD(flags, nullptr, from_to(0, kAllFlags),                                                             \
+          "the sum of 1 (ignore EOS), 2 (no log-prob), 4 (EOS and stop ids only ban), 8 (rank with ties), "  \
+          "16 (stop string in the text) and 32 (special tokens in the text)",                                \
+          at_most(0), "options of the decision")                                                             \
     FIELD(child, "child", from_to(0, kMostChildren - 1), "0 to 1023", never(),                               \
           "the number of the sequence among those that share its seed")                                      \
     FIELD(penalty_last_n, "penalty_last_n", at_least(-1), "at least 0, or -1 for all", only(0),              \

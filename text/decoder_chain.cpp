@@ -1,5 +1,6 @@
 #include "text/decoder_chain.h"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <optional>
@@ -15,6 +16,8 @@ namespace {
 constexpr std::uint32_t kAlphabetEnd = 0x144;
 // The longest tokens in use have a few hundred.
 constexpr std::size_t kMostTokenBytes = UINT16_MAX;
+// Of a decoder, beside the bytes that it looks at.
+constexpr std::uint64_t kWorkOfStep = 32;
 constexpr const char* kSupported =
     "supported are ByteLevel, ByteFallback, Metaspace, Replace, Strip, Fuse and Sequence";
 
@@ -60,6 +63,7 @@ std::optional<char> fallback_byte(std::string_view piece) {
     return static_cast<char>(byte);
 }
 
+// Stops when the result is too long.
 std::string replaced(std::string_view piece, std::string_view pattern, std::string_view content) {
     std::string result;
     for (;;) {
@@ -67,6 +71,7 @@ std::string replaced(std::string_view piece, std::string_view pattern, std::stri
         result += piece.substr(0, at);
         if (at == std::string_view::npos) return result;
         result += content;
+        if (result.size() > kMostTokenBytes) return result;
         piece.remove_prefix(at + pattern.size());
     }
 }
@@ -167,10 +172,13 @@ bool DecoderChain::treats_first() const {
     return false;
 }
 
-DecoderChain::Decoded DecoderChain::decode(std::string_view piece, bool is_first) const {
+DecoderChain::Decoded DecoderChain::decode(std::string_view piece, bool is_first, std::uint64_t& work) const {
     check_length(piece, piece.size());
     Decoded result{std::string(piece), false};
+    work += piece.size();
     for (const DecoderStep& step : on_pieces_) {
+        // A search may compare most of the pattern at every byte.
+        work += kWorkOfStep + result.bytes.size() * (1 + std::min(step.pattern.size(), result.bytes.size()));
         if (step.type == "Replace") {
             result.bytes = replaced(result.bytes, step.pattern, step.content);
         } else if (step.type == "Metaspace") {

@@ -55,8 +55,8 @@ class DecoderChain {
         std::string bytes;
         bool is_byte = false;  // of a byte fallback
     };
-    // Throws TextError if the piece is too long.
-    Decoded decode(std::string_view piece, bool is_first) const;
+    // Throws TextError if the piece is too long. Adds to `work` about how many bytes were looked at.
+    Decoded decode(std::string_view piece, bool is_first, std::uint64_t& work) const;
 
   private:
     void add(const DecoderStep& step);

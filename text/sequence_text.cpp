@@ -23,21 +23,23 @@ TextProgress SequenceText::add(std::int32_t token, std::string& text) {
     state_.bytes += text.size() - from;
     if (state_.tokens % kTokensPerState == 0) states_.push_back(state_);
     if (progress.stop) return progress;
-    progress.released = state_.bytes - (include_stop_ ? 0 : stops_.held(state_.node));
+    progress.released = released();
     return progress;
 }
 
-// Matches within the first min_tokens tokens are passed over.
+// Matches within the first min_tokens tokens are passed over, and so are those behind the first. All of the
+// text is searched: what follows depends on the tokens alone, whether they were added after a stop or not.
 TextProgress SequenceText::search(std::string_view added) {
+    TextProgress progress;
     std::uint64_t at = state_.bytes;
     while (const auto match = stops_.find(state_.node, added)) {
         at += match->end;
         added.remove_prefix(match->end);
-        if (state_.tokens <= min_tokens_) continue;
+        if (progress.stop || state_.tokens <= min_tokens_) continue;
         const std::uint64_t begin = at - stops_.length(match->stop);
-        return {include_stop_ ? at : begin, FoundStop{static_cast<std::uint32_t>(match->stop), begin}};
+        progress = {include_stop_ ? at : begin, FoundStop{static_cast<std::uint32_t>(match->stop), begin}};
     }
-    return {};
+    return progress;
 }
 
 TextProgress SequenceText::finish(std::string& text) const {

@@ -51,9 +51,8 @@ class SequenceText {
     // text.
     SequenceText(const TokenTable& table, const TextRules& rules, std::span<const std::int32_t> prompt = {});
 
-    // Decodes the next token of the output and appends its text, released or not, to `text`. After a stop
-    // string has been found, only truncate() may follow. Tokens of a window are added one by one, so that
-    // none after the end is.
+    // Decodes the next token of the output and appends its text, released or not, to `text`. If tokens follow
+    // a stop string nevertheless, it is passed over: what one token answers depends on the tokens alone.
     TextProgress add(std::int32_t token, std::string& text);
     // The sequence ends for another reason than a stop string: all is released, and the rest of an unfinished
     // character becomes U+FFFD. No stop string is searched in that.
@@ -65,6 +64,10 @@ class SequenceText {
 
     std::size_t tokens() const { return state_.tokens; }
     std::uint64_t bytes() const { return state_.bytes; }
+    // Of a text that goes on.
+    std::uint64_t released() const { return state_.bytes - (include_stop_ ? 0 : stops_.held(state_.node)); }
+    // Of the heap.
+    std::size_t allocated() const { return states_.capacity() * sizeof(State) + stops_.allocated(); }
 
   private:
     struct State {

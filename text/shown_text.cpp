@@ -1,9 +1,8 @@
 #include "text/shown_text.h"
 
-#include <spdlog/fmt/fmt.h>
-
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cstdint>
 #include <optional>
 
@@ -11,6 +10,12 @@
 
 namespace croupier::text {
 namespace {
+
+std::string hex_of(std::uint32_t number) {
+    std::array<char, 8> digits{};
+    const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), number, 16).ptr;
+    return {digits.data(), end};
+}
 
 struct Character {
     std::uint32_t code;
@@ -93,8 +98,7 @@ std::string shown(std::uint32_t code, std::string_view bytes, bool is_first) {
         default:
             break;
     }
-    if (is_in(kUnreadable, code) || (is_first && is_in(kCombining, code)))
-        return fmt::format("\\u{{{:x}}}", code);
+    if (is_in(kUnreadable, code) || (is_first && is_in(kCombining, code))) return "\\u{" + hex_of(code) + "}";
     return std::string(bytes);
 }
 
@@ -110,7 +114,8 @@ std::string shown_text(std::string_view bytes) {
     for (std::size_t at = 0; at < bytes.size();) {
         const auto character = first_of(bytes.substr(at));
         if (!character) {
-            result += fmt::format("\\x{:02x}", static_cast<std::uint8_t>(bytes[at]));
+            const std::string byte = hex_of(static_cast<std::uint8_t>(bytes[at]));
+            result += "\\x" + std::string(2 - byte.size(), '0') + byte;
             ++at;
             continue;
         }

@@ -10,7 +10,7 @@ namespace {
 
 void check(const std::string& stop, std::size_t index) {
     const auto refuse = [index](const std::string& what) {
-        throw TextError("stop[" + std::to_string(index) + "] " + what);
+        throw TextError("stop_strings[" + std::to_string(index) + "] " + what);
     };
     if (stop.empty()) refuse("is empty; a stop string has at least one byte");
     if (stop.size() > StopAutomaton::kMostBytes) {
@@ -25,7 +25,7 @@ void check(const std::string& stop, std::size_t index) {
 
 StopAutomaton::StopAutomaton(std::span<const std::string> stops) : nodes_(1) {
     if (stops.size() > kMostStrings) {
-        throw TextError("stop has " + std::to_string(stops.size()) + " strings; allowed: up to " +
+        throw TextError("stop_strings has " + std::to_string(stops.size()) + " strings; allowed: up to " +
                         std::to_string(kMostStrings));
     }
     for (std::size_t i = 0; i < stops.size(); ++i) {

@@ -9,12 +9,14 @@
 #include <string_view>
 #include <vector>
 
+#include "proto/sampling.h"
+
 namespace croupier::text {
 
 class StopAutomaton {
   public:
-    static constexpr std::size_t kMostStrings = 16;
-    static constexpr std::size_t kMostBytes = 256;  // of one string
+    static constexpr std::size_t kMostStrings = proto::kMaxStopStrings;
+    static constexpr std::size_t kMostBytes = proto::kMaxStopStringBytes;
 
     // A beginning of a stop string: the longest one with which the text so far ends.
     using Node = std::uint16_t;
@@ -35,6 +37,9 @@ class StopAutomaton {
     std::size_t held(Node node) const { return nodes_[node].held; }
     std::size_t length(std::size_t stop) const { return lengths_[stop]; }
     bool empty() const { return lengths_.empty(); }
+    std::size_t allocated() const {
+        return nodes_.capacity() * sizeof(NodeData) + lengths_.capacity() * sizeof(std::uint16_t);
+    }
 
   private:
     // Ten bytes, so that a sequence with 16 strings of 256 bytes has 40 KiB, and common ones one or two.

@@ -19,13 +19,13 @@ void end_run(DecoderState& state, std::string& text) {
 }  // namespace
 
 TextDecoder::TextDecoder(const TokenTable& table, bool skip_special)
-    : table_(&table), joining_(table.chain().joining()), skip_special_(skip_special) {
+    : table_(&table), joining_(table.joining()), skip_special_(skip_special) {
     if (!table.fault().empty()) throw TextError(table.fault());
 }
 
 DecoderState TextDecoder::begin(std::span<const std::int32_t> prompt) const {
     DecoderState state;
-    state.to_strip = table_->chain().stripped_count();
+    state.to_strip = table_->stripped_count();
     std::string unused;
     std::size_t next = 0;
     while (next < prompt.size() && (state.is_first || state.to_strip > 0))
@@ -88,7 +88,7 @@ void TextDecoder::decode_fallback(DecoderState& state, const TokenTable::Token& 
 }
 
 void TextDecoder::strip(DecoderState& state, std::string& text, std::size_t from) const {
-    const std::string& stripped = table_->chain().stripped();
+    const std::string& stripped = table_->stripped();
     std::size_t end = from;
     while (state.to_strip > 0 && end < text.size()) {
         if (text.compare(end, stripped.size(), stripped) != 0) {

@@ -174,8 +174,9 @@ HttpReply ExplainRoute::page_of(const explain::Json& request) const {
     } catch (const explain::RequestError& error) {
         fault = error.what();
     }
+    const explain::TokenTexts none;
     explain::Explained explained =
-        explain::explain_case(std::move(of), decider, fault.empty() ? texts_ : explain::TokenTexts());
+        explain::explain_case(std::move(of), decider, fault.empty() ? texts_ : none);
     if (!fault.empty()) explained.note = "Tokens are shown without their texts: " + fault;
     return {200, explain::to_page(explained), "text/html; charset=utf-8", kPrivate};
 }

@@ -10,7 +10,14 @@ def test_every_field_of_the_page_of_parameters_is_there() -> None:
     page = (Path(__file__).parents[2] / "docs/parameters.md").read_text()
     listed = [line.split("`")[1] for line in page.splitlines() if line.startswith("| `")]
     assert len(listed) > 30
-    flags = ["ignore_eos", "no_logprob", "stops_only_ban", "rank_counts_ties"]
+    flags = [
+        "ignore_eos",
+        "no_logprob",
+        "stops_only_ban",
+        "rank_counts_ties",
+        "include_stop",
+        "keep_special",
+    ]
     assert list(croupier.PARAMETER_NAMES) == [*listed, *flags, "order"]
     for name in listed:
         value = getattr(croupier.Params(), name)

@@ -57,7 +57,7 @@ TEST_CASE("a parameter outside its range is refused by its name, with the range"
              p.min_tokens = 5;
              p.max_tokens = 4;
          }},
-        {"flags is 16", [](auto& p) { p.flags = 16; }},
+        {"flags is 64", [](auto& p) { p.flags = 64; }},
         {"dynatemp_range is -1; allowed: 0 to 100", [](auto& p) { p.dynatemp_range = -1.0; }},
         {"dynatemp_exponent is nan", [=](auto& p) { p.dynatemp_exponent = nan; }},
         {"top_n_sigma is -2; allowed: -1 to 100", [](auto& p) { p.top_n_sigma = -2.0; }},

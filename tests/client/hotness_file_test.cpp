@@ -160,8 +160,7 @@ TEST_CASE("a checked open request keeps its order when its options and its file 
         options.hotness_file = file.path();
         auto request = client::check_options(options);
         REQUIRE(request);
-        const client::OpenRequest copied = request.value();
-        CHECK(copied.order == wanted);
+        CHECK(request.value().order == wanted);
         kept = std::move(request).value();
     }
     CHECK(kept.order == wanted);

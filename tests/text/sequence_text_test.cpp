@@ -209,6 +209,19 @@ TEST_CASE("a stop string counts once it ends after the first min_tokens tokens")
     CHECK(sequence.add(1, text) == TextProgress{1, FoundStop{1, 1}});
 }
 
+TEST_CASE("a text that goes on after a stop string passes it over") {
+    const TokenTable table = table_of({"ab", "abab", "c", "bc"});
+    SequenceText sequence(table, {{"ab", "bc"}, 0, false});
+    std::string text;
+    CHECK(sequence.add(1, text).stop == FoundStop{0, 0});
+    CHECK(sequence.bytes() == 4);
+    // What is behind it in its token counts for what follows.
+    CHECK(sequence.add(2, text) == TextProgress{3, FoundStop{1, 3}});
+    CHECK(sequence.add(0, text) == TextProgress{5, FoundStop{0, 5}});
+    CHECK(sequence.add(2, text) == TextProgress{6, FoundStop{1, 6}});
+    CHECK(text == "ababcabc");
+}
+
 TEST_CASE("with include_stop the text ends after the stop string, and nothing is held back for it") {
     const TokenTable table = table_of({"x\n", "\ny"});
     SequenceText sequence(table, {{"\n\n"}, 0, true});
@@ -256,12 +269,12 @@ TEST_CASE("stop strings that can never be found are refused by their index") {
     const auto refused = [&table](const std::vector<std::string>& stops) {
         return SequenceText(table, {stops, 0, false});
     };
-    CHECK_THROWS_WITH(refused({"a", ""}), Contains("stop[1] is empty"));
+    CHECK_THROWS_WITH(refused({"a", ""}), Contains("stop_strings[1] is empty"));
     CHECK_THROWS_WITH(refused({std::string(257, 'a')}),
-                      Contains("stop[0] has 257 bytes; allowed: up to 256"));
-    CHECK_THROWS_WITH(refused({"a", "b", "\xE2\x82"}), Contains("stop[2] is not UTF-8"));
+                      Contains("stop_strings[0] has 257 bytes; allowed: up to 256"));
+    CHECK_THROWS_WITH(refused({"a", "b", "\xE2\x82"}), Contains("stop_strings[2] is not UTF-8"));
     CHECK_THROWS_WITH(refused(std::vector<std::string>(17, "a")),
-                      Contains("stop has 17 strings; allowed: up to 16"));
+                      Contains("stop_strings has 17 strings; allowed: up to 16"));
     // The largest: an automaton of 4,096 nodes.
     std::vector<std::string> largest;
     for (char first = 'a'; largest.size() < 16; ++first) largest.push_back(first + std::string(255, 'x'));

@@ -1,8 +1,11 @@
 // tokenizer.json files of every kind, and hostile ones.
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
+#include <random>
 
 #include "proto/geometry.h"
+#include "tests/text/random_tokenizer.h"
+#include "text/sequence_text.h"
 #include "text/text_error.h"
 #include "text/token_table.h"
 
@@ -79,6 +82,79 @@ TEST_CASE("a vocabulary and its added tokens may name the same token, and added 
     CHECK(table.find(0)->is_special);
     CHECK_FALSE(table.find(1)->is_special);
     CHECK_FALSE(table.find(5));
+}
+
+TEST_CASE("decoders that take too long for their tokens are refused") {
+    std::string vocabulary;
+    for (int id = 0; id < 40; ++id)
+        vocabulary += (id == 0 ? "" : ",") + ("\"" + std::string(60000, 'a') + std::to_string(id)) +
+                      "\":" + std::to_string(id);
+    const auto fault = [&vocabulary](const std::string& decoders) {
+        return fault_of(R"({"decoder": {"type": "Sequence", "decoders": [)" + decoders +
+                        R"(]}, "model": {"vocab": {)" + vocabulary + "}}}");
+    };
+    // Each compares nearly all of its pattern at every byte.
+    const std::string slow =
+        R"({"type": "Replace", "pattern": {"String": ")" + std::string(255, 'a') + R"(b"}, "content": ""})";
+    std::string many = slow;
+    for (int i = 0; i < 20; ++i) many += "," + slow;
+    CHECK_THAT(fault(many), Contains("the decoders take too long for so many tokens of such length"));
+    const std::string large =
+        R"({"type": "Replace", "pattern": {"String": "a"}, "content": ")" + std::string(256, 'b') + R"("})";
+    CHECK_THAT(fault(large), Contains("has more than 65535 bytes"));
+}
+
+TEST_CASE("a table read from another one's image has the same tokens") {
+    std::mt19937_64 random(60);
+    for (const TokenizerKind& kind : tokenizer_kinds()) {
+        const TokenTable table = TokenTable::parse(random_tokenizer(kind, 300, random).dump());
+        const std::vector<std::byte> image(table.image().begin(), table.image().end());
+        const TokenTable viewed = TokenTable::view(image);
+        CHECK(viewed.size() == table.size());
+        CHECK(viewed.joining() == table.joining());
+        CHECK(viewed.stripped() == table.stripped());
+        CHECK(viewed.stripped_count() == table.stripped_count());
+        for (std::int32_t id = -1; id <= 301; ++id) {
+            for (const bool is_first : {false, true}) {
+                const auto token = table.find(id, is_first);
+                const auto same = viewed.find(id, is_first);
+                REQUIRE(token.has_value() == same.has_value());
+                if (!token) continue;
+                CHECK(same->bytes == token->bytes);
+                CHECK(same->is_special == token->is_special);
+                CHECK(same->is_byte == token->is_byte);
+                CHECK(same->is_utf8 == token->is_utf8);
+            }
+        }
+        CHECK_THROWS_AS(TokenTable::view(std::span(image).first(image.size() - 1)), TextError);
+        CHECK_THROWS_AS(TokenTable::view(std::span(image).first(10)), TextError);
+    }
+}
+
+TEST_CASE("whatever is written over an image, decoding by it reads nothing outside") {
+    std::mt19937_64 random(61);
+    for (const TokenizerKind& kind : tokenizer_kinds()) {
+        const TokenTable table = TokenTable::parse(random_tokenizer(kind, 60, random).dump());
+        for (int round = 0; round < 2000; ++round) {
+            std::vector<std::byte> image(table.image().begin(), table.image().end());
+            const auto spoil = [&] {
+                for (std::uint64_t i = random() % 40; i > 0; --i)
+                    image[random() % image.size()] = static_cast<std::byte>(random());
+            };
+            if (round % 4 == 0) spoil();
+            try {
+                const TokenTable viewed = TokenTable::view(image);
+                SequenceText sequence(viewed, {{"ab", "\uFFFD"}, 0, false, round % 2 == 0},
+                                      random_ids(4, 60, random));
+                spoil();
+                std::string text;
+                for (const std::int32_t id : random_ids(30, 60, random)) sequence.add(id, text);
+                (void)sequence.finish(text);
+            } catch (const TextError&) {
+                CHECK(round % 4 == 0);
+            }
+        }
+    }
 }
 
 TEST_CASE("an invalid tokenizer is refused with the place") {
