@@ -6,6 +6,7 @@
 
 #include "client/abi_fields.h"
 #include "proto/param_ranges.h"
+#include "proto/stop_words.h"
 
 namespace croupier::client {
 namespace {
@@ -67,6 +68,16 @@ std::optional<std::string> copy_bias(const croupier_sequence& from, std::uint32_
     return std::nullopt;
 }
 
+// What the strings are, the session's tokenizer checks (client/session_texts.h).
+std::optional<std::string> copy_stops(const croupier_sequence& from, const proto::Geometry& geometry,
+                                      std::vector<std::int32_t>& words) {
+    if (from.stop_string_count > 0 && geometry.token_table_bytes == 0)
+        return "stop_strings need a session with a tokenizer: open it with the option tokenizer";
+    for (std::size_t i = 0; i < from.stop_string_count; ++i)
+        proto::append_stop_words({from.stop_strings[i].bytes, from.stop_strings[i].count}, words);
+    return std::nullopt;
+}
+
 std::optional<std::string> ids_fault(const croupier_sequence& from, std::uint32_t vocab) {
     const std::array plain = {IdList{"prompt", from.prompt, from.prompt_count},
                               IdList{"output", from.output, from.output_count},
@@ -109,13 +120,15 @@ shm::Result<Admitted> check_sequence(const croupier_sequence& from, const proto:
     if (auto fault = params_fault(sequence.params, geometry)) return refuse(*fault);
     if (auto fault = ids_fault(from, vocab)) return refuse(*fault);
     if (auto fault = copy_bias(from, vocab, admitted.bias)) return refuse(*fault);
+    if (auto fault = copy_stops(from, geometry, admitted.stop_words)) return refuse(*fault);
     sequence.prompt = {from.prompt, from.prompt_count};
     sequence.output = {from.output, from.output_count};
     sequence.stop_ids = {from.stop_ids, from.stop_count};
     sequence.allowed_ids = {from.allowed_ids, from.allowed_count};
     sequence.bad_words = {from.bad_words, from.bad_words_count};
     sequence.dry_breakers = {from.dry_breakers, from.dry_breakers_count};
-    sequence.bias = admitted.bias;  // moving the vector leaves its elements in place
+    sequence.bias = admitted.bias;  // moving the vectors leaves their elements in place
+    sequence.stop_words = admitted.stop_words;
     return admitted;
 }
 

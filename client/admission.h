@@ -8,10 +8,11 @@
 
 namespace croupier::client {
 
-// The spans point to the caller's arrays, except for the biases, which are copied into `bias`.
+// The spans point to the caller's arrays, except for those of the vectors.
 struct Admitted {
     shm::NewSequence sequence;
     std::vector<proto::TokenBias> bias;
+    std::vector<std::int32_t> stop_words;
 };
 
 shm::Result<Admitted> check_sequence(const croupier_sequence& sequence, const proto::Geometry& geometry);

@@ -1,6 +1,8 @@
 #include "client/attached_session.h"
 
+#include <algorithm>
 #include <atomic>
+#include <string>
 #include <utility>
 
 #include "client/beam_fork.h"
@@ -22,12 +24,15 @@ shm::Result<std::unique_ptr<AttachedSession>> AttachedSession::open(const croupi
     return attached.error();
 }
 
-shm::Result<bool> AttachedSession::attach(const OpenRequest& request) {
+shm::Result<bool> AttachedSession::attach(OpenRequest& request) {
     CROUPIER_TRY(attach_place(request));
     // The daemon has compared them too; the segment is the daemon's word against itself.
     if (auto difference = proto::geometry_difference(place_->geometry(), request.geometry)) {
         return shm::fail(Errc::bad_geometry, "the segment of session " + request.name +
                                                  " is not what was asked for: " + *difference);
+    }
+    if (!request.tokens.empty()) {
+        CROUPIER_TRY(begin_texts(std::move(request.tokens)));
     }
     if (request.relay) return true;
     return choose_stream(request.decisions_over_zmq);
@@ -74,9 +79,76 @@ std::uint32_t AttachedSession::in_flight() const {
     return static_cast<std::uint32_t>(place_->next_to_publish() - place_->next_to_take());
 }
 
+shm::Result<bool> AttachedSession::begin_texts(text::TokenTable tokens) {
+    texts_ = std::make_unique<SessionTexts>(std::move(tokens));
+    CROUPIER_TRY_VALUE(all, place_->found_texts());
+    for (const FoundText& found : all) {
+        CROUPIER_TRY(texts_->recall(found));
+    }
+    return true;
+}
+
 shm::Result<bool> AttachedSession::add(const croupier_sequence& given) {
     CROUPIER_TRY_VALUE(known, known_sequence(given));
-    return place_->add(known.linked());
+    const croupier_sequence& sequence = known.linked();
+    if (texts_ == nullptr) return place_->add(sequence);
+    CROUPIER_TRY_VALUE(text, texts_->make(sequence));
+    CROUPIER_TRY(place_->add(sequence));
+    texts_->add(sequence.uid, std::move(text));
+    return true;
+}
+
+shm::Result<bool> AttachedSession::fork(const shm::Fork& fork) {
+    CROUPIER_TRY(place_->fork(fork));
+    if (texts_ == nullptr) return true;
+    CROUPIER_TRY_VALUE(output, place_->output(fork.uid));
+    texts_->fork(fork, output);
+    return true;
+}
+
+shm::Result<bool> AttachedSession::finish(std::uint64_t uid) {
+    auto finished = place_->finish(uid);
+    if (finished && texts_ != nullptr) texts_->finish(uid);
+    return finished;
+}
+
+shm::Result<bool> AttachedSession::truncate(std::uint64_t uid, std::uint32_t outputs) {
+    auto cut = place_->truncate(uid, outputs);
+    if (!cut || texts_ == nullptr) return cut;
+    CROUPIER_TRY_VALUE(output, place_->output(uid));
+    texts_->truncate(uid, output);
+    return cut;
+}
+
+shm::Result<const SessionTexts::Text*> AttachedSession::find_text(std::uint64_t uid) const {
+    if (texts_ == nullptr)
+        return shm::fail(
+            Errc::bad_argument,
+            "the session has no tokenizer, which its texts need: open it with the option tokenizer");
+    const SessionTexts::Text* const found = texts_->find(uid);
+    if (found == nullptr) {
+        return shm::fail(Errc::unknown_sequence, "sequence " + std::to_string(uid) +
+                                                     " is not live in this session: its text went with it");
+    }
+    return found;
+}
+
+shm::Result<std::optional<text::FoundStop>> AttachedSession::stop(std::uint64_t uid) const {
+    CROUPIER_TRY_VALUE(found, find_text(uid));
+    return found->stop();
+}
+
+shm::Result<std::uint64_t> AttachedSession::text(std::uint64_t uid, std::uint64_t from,
+                                                 std::span<char> to) const {
+    CROUPIER_TRY_VALUE(found, find_text(uid));
+    if (from > found->released()) {
+        return shm::fail(Errc::bad_argument, "sequence " + std::to_string(uid) + " has " +
+                                                 std::to_string(found->released()) +
+                                                 " bytes of released text, from is " + std::to_string(from));
+    }
+    const std::uint64_t there = found->released() - from;
+    found->copy(from, to.first(std::min<std::uint64_t>(to.size(), there)));
+    return there;
 }
 
 shm::Result<bool> AttachedSession::append(std::uint64_t uid, std::span<const std::int32_t> tokens) {
@@ -87,11 +159,13 @@ shm::Result<bool> AttachedSession::append(std::uint64_t uid, std::span<const std
                                                  std::to_string(tokens[i]) + "; allowed: 0 to " +
                                                  std::to_string(vocab - 1));
     }
-    return place_->append(uid, tokens);
+    auto appended = place_->append(uid, tokens);
+    if (appended && texts_ != nullptr) texts_->append(uid, tokens);
+    return appended;
 }
 
 shm::Result<bool> AttachedSession::fork_beams(const BeamSearch& search, std::span<std::uint64_t> uids) {
-    return client::fork_beams(*place_, search, uids);
+    return client::fork_beams(*this, search, uids);
 }
 
 shm::Result<std::uint64_t> AttachedSession::submit(const croupier_column* columns, std::size_t count,

@@ -26,16 +26,25 @@ class AttachedSession {
     bool resumed() const { return link_.facts().resumed; }
 
     shm::Result<bool> add(const croupier_sequence& given);
-    shm::Result<bool> fork(const shm::Fork& fork) { return place_->fork(fork); }
-    shm::Result<bool> finish(std::uint64_t uid) { return place_->finish(uid); }
-    shm::Result<bool> truncate(std::uint64_t uid, std::uint32_t outputs) {
-        return place_->truncate(uid, outputs);
-    }
+    shm::Result<bool> fork(const shm::Fork& fork);
+    shm::Result<bool> finish(std::uint64_t uid);
+    shm::Result<bool> truncate(std::uint64_t uid, std::uint32_t outputs);
     shm::Result<bool> append(std::uint64_t uid, std::span<const std::int32_t> tokens);
+    // Whether append() of so many tokens of the vocabulary would be done.
+    shm::Result<bool> check_append(std::uint64_t uid, std::size_t count) {
+        return place_->check_append(uid, count);
+    }
+    // Sequences that have a place: live, or finished and in flight.
+    std::size_t held() const { return place_->held(); }
+    const proto::Geometry& geometry() const { return place_->geometry(); }
     // client/beam_fork.h
     shm::Result<bool> fork_beams(const BeamSearch& search, std::span<std::uint64_t> uids);
     std::size_t list(std::span<std::uint64_t> uids) const { return place_->list(uids); }
     shm::Result<std::span<const std::int32_t>> output(std::uint64_t uid) const { return place_->output(uid); }
+    // Of its released bytes, those from `from` on, as far as there is room. Returns how many there are.
+    shm::Result<std::uint64_t> text(std::uint64_t uid, std::uint64_t from, std::span<char> to) const;
+    // The stop string that the last token of its output completes.
+    shm::Result<std::optional<text::FoundStop>> stop(std::uint64_t uid) const;
 
     // `size` is sizeof(croupier_column) in the caller's build.
     shm::Result<std::uint64_t> submit(const croupier_column* columns, std::size_t count, std::size_t size);
@@ -52,9 +61,11 @@ class AttachedSession {
     using Deadline = std::chrono::steady_clock::time_point;
 
     explicit AttachedSession(DaemonLink link) : link_(std::move(link)) {}
-    shm::Result<bool> attach(const OpenRequest& request);
+    shm::Result<bool> attach(OpenRequest& request);
     shm::Result<bool> attach_place(const OpenRequest& request);
     shm::Result<bool> choose_stream(bool over_zmq);
+    shm::Result<bool> begin_texts(text::TokenTable tokens);
+    shm::Result<const SessionTexts::Text*> find_text(std::uint64_t uid) const;
 
     shm::Result<bool> wait_on_ring(Deadline deadline);
     shm::Result<bool> wait_for_message(Deadline deadline);
@@ -74,6 +85,7 @@ class AttachedSession {
 
     DaemonLink link_;
     std::unique_ptr<SchedulePlace> place_;
+    std::unique_ptr<SessionTexts> texts_;     // if the session has a tokenizer
     LocalRing* ring_ = nullptr;               // place_, if the session is on this host
     std::unique_ptr<DecisionStream> stream_;  // if the daemon sends the decisions over ZMQ
     RelayedRing* relayed_ = nullptr;          // place_, if it is on another host

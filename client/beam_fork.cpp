@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "client/attached_session.h"
 #include "proto/param_ranges.h"
 
 namespace croupier::client {
@@ -60,9 +61,9 @@ shm::Result<bool> check_uids(const BeamSearch& search, std::span<const std::uint
                                              " twice: each beam has its own sequence");
 }
 
-shm::Result<bool> check_unused(SchedulePlace& place, std::span<const std::uint64_t> uids) {
+shm::Result<bool> check_unused(AttachedSession& session, std::span<const std::uint64_t> uids) {
     for (const std::uint64_t uid : uids) {
-        if (!place.output(uid)) continue;
+        if (!session.output(uid)) continue;
         return shm::fail(Errc::bad_argument, "sequence " + std::to_string(uid) +
                                                  " is live, and stands in no beam: beams get uids that are "
                                                  "not in use");
@@ -70,8 +71,8 @@ shm::Result<bool> check_unused(SchedulePlace& place, std::span<const std::uint64
     return true;
 }
 
-shm::Result<bool> check_tokens(const SchedulePlace& place, const BeamSearch& search) {
-    const std::uint32_t vocab = place.geometry().vocab;
+shm::Result<bool> check_tokens(const AttachedSession& session, const BeamSearch& search) {
+    const std::uint32_t vocab = session.geometry().vocab;
     for (const BeamSearch::Beam& beam : search.beams()) {
         if (proto::token_in_range(beam.token, vocab)) continue;
         return shm::fail(Errc::bad_argument, "a beam goes on with token " + std::to_string(beam.token) +
@@ -82,11 +83,11 @@ shm::Result<bool> check_tokens(const SchedulePlace& place, const BeamSearch& sea
 }
 
 // How many outputs all beams have after the step's decisions: the same number.
-shm::Result<std::uint32_t> outputs_of(SchedulePlace& place, std::span<const std::uint64_t> beams) {
-    CROUPIER_TRY_VALUE(first, place.output(beams.front()));
+shm::Result<std::uint32_t> outputs_of(AttachedSession& session, std::span<const std::uint64_t> beams) {
+    CROUPIER_TRY_VALUE(first, session.output(beams.front()));
     for (const std::uint64_t uid : beams) {
-        CROUPIER_TRY_VALUE(output, place.output(uid));
-        CROUPIER_TRY(place.check_append(uid, 0));
+        CROUPIER_TRY_VALUE(output, session.output(uid));
+        CROUPIER_TRY(session.check_append(uid, 0));
         if (output.size() == first.size() && !output.empty()) continue;
         return shm::fail(Errc::bad_argument, "sequence " + std::to_string(uid) + " has " +
                                                  std::to_string(output.size()) + " outputs, sequence " +
@@ -98,50 +99,53 @@ shm::Result<std::uint32_t> outputs_of(SchedulePlace& place, std::span<const std:
     return static_cast<std::uint32_t>(first.size());
 }
 
-shm::Result<bool> check_room(const SchedulePlace& place, const BeamSearch& search, const Succession& after) {
+shm::Result<bool> check_room(const AttachedSession& session, const BeamSearch& search,
+                             const Succession& after) {
     const std::size_t more = search.beams().size() + after.finished.size() - search.beams_before();
-    const std::size_t room = place.geometry().max_sequences - (place.held() - after.finished.size());
+    const std::size_t room = session.geometry().max_sequences - (session.held() - after.finished.size());
     if (more <= room) return true;
     return shm::fail(Errc::table_full,
                      std::to_string(search.beams().size()) + " beams go on, which are " +
                          std::to_string(more) + " sequences more, and the session has room for " +
-                         std::to_string(room) + " of its " + std::to_string(place.geometry().max_sequences) +
+                         std::to_string(room) + " of its " +
+                         std::to_string(session.geometry().max_sequences) +
                          ": open it with a larger max_sequences, or search with fewer beams");
 }
 
-shm::Result<bool> finish_all(SchedulePlace& place, std::span<const std::uint64_t> uids) {
+shm::Result<bool> finish_all(AttachedSession& session, std::span<const std::uint64_t> uids) {
     for (const std::uint64_t uid : uids) {
-        CROUPIER_TRY(place.finish(uid));
+        CROUPIER_TRY(session.finish(uid));
     }
     return true;
 }
 
 }  // namespace
 
-shm::Result<bool> fork_beams(SchedulePlace& place, const BeamSearch& search, std::span<std::uint64_t> uids) {
+shm::Result<bool> fork_beams(AttachedSession& session, const BeamSearch& search,
+                             std::span<std::uint64_t> uids) {
     CROUPIER_TRY(check_uids(search, uids));
     const std::size_t before = search.beams_before();
-    if (search.is_over()) return finish_all(place, uids.first(before));
-    CROUPIER_TRY(check_unused(place, uids.subspan(before)));
-    CROUPIER_TRY(check_tokens(place, search));
-    CROUPIER_TRY_VALUE(outputs, outputs_of(place, uids.first(before)));
+    if (search.is_over()) return finish_all(session, uids.first(before));
+    CROUPIER_TRY(check_unused(session, uids.subspan(before)));
+    CROUPIER_TRY(check_tokens(session, search));
+    CROUPIER_TRY_VALUE(outputs, outputs_of(session, uids.first(before)));
     const Succession after = succession_of(search, uids);
-    CROUPIER_TRY(check_room(place, search, after));
-    CROUPIER_TRY(finish_all(place, after.finished));
+    CROUPIER_TRY(check_room(session, search, after));
+    CROUPIER_TRY(finish_all(session, after.finished));
     const auto beams = search.beams();
     // Forks come first: their parents still have the outputs that they go on from.
     for (std::size_t i = 0; i < beams.size(); ++i) {
         const std::uint64_t parent = uids[beams[i].parent];
         if (after.uids[i] == parent) continue;
-        CROUPIER_TRY(place.fork({parent, after.uids[i], outputs - 1, 0}));
-        CROUPIER_TRY(place.append(after.uids[i], {&beams[i].token, 1}));
+        CROUPIER_TRY(session.fork({parent, after.uids[i], outputs - 1, 0}));
+        CROUPIER_TRY(session.append(after.uids[i], {&beams[i].token, 1}));
     }
     for (std::size_t i = 0; i < beams.size(); ++i) {
         if (after.uids[i] != uids[beams[i].parent]) continue;
-        CROUPIER_TRY_VALUE(output, place.output(after.uids[i]));
+        CROUPIER_TRY_VALUE(output, session.output(after.uids[i]));
         if (output.back() == beams[i].token) continue;
-        CROUPIER_TRY(place.truncate(after.uids[i], outputs - 1));
-        CROUPIER_TRY(place.append(after.uids[i], {&beams[i].token, 1}));
+        CROUPIER_TRY(session.truncate(after.uids[i], outputs - 1));
+        CROUPIER_TRY(session.append(after.uids[i], {&beams[i].token, 1}));
     }
     const auto unused = std::copy(after.uids.begin(), after.uids.end(), uids.begin());
     std::copy(after.left_over.begin(), after.left_over.end(), unused);

@@ -5,11 +5,14 @@
 #include <span>
 
 #include "client/beam_search.h"
-#include "client/schedule_place.h"
+#include "shm/error.h"
 
 namespace croupier::client {
 
-// croupier_beam_fork(). Fails without having changed anything, unless memory is short or the place goes.
-shm::Result<bool> fork_beams(SchedulePlace& place, const BeamSearch& search, std::span<std::uint64_t> uids);
+class AttachedSession;
+
+// croupier_beam_fork(). Fails without having changed anything, unless memory is short or the session goes.
+shm::Result<bool> fork_beams(AttachedSession& session, const BeamSearch& search,
+                             std::span<std::uint64_t> uids);
 
 }  // namespace croupier::client

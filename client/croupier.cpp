@@ -107,6 +107,26 @@ int64_t croupier_output(const croupier_session* session, uint64_t uid, int32_t* 
     });
 }
 
+int64_t croupier_text(const croupier_session* session, uint64_t uid, uint64_t from, char* bytes, size_t room,
+                      croupier_error* error) {
+    return guarded_session(session, error, [&]() -> shm::Result<int64_t> {
+        const size_t writable = bytes == nullptr ? 0 : room;
+        CROUPIER_TRY_VALUE(there, session->attached->text(uid, from, {bytes, writable}));
+        return static_cast<int64_t>(there);
+    });
+}
+
+int croupier_stop_string(const croupier_session* session, uint64_t uid, uint32_t* stop_string,
+                         uint64_t* stop_begin, croupier_error* error) {
+    return guarded_session(session, error, [&]() -> shm::Result<int> {
+        CROUPIER_TRY_VALUE(found, session->attached->stop(uid));
+        if (!found) return 0;
+        if (stop_string != nullptr) *stop_string = found->index;
+        if (stop_begin != nullptr) *stop_begin = found->begin;
+        return 1;
+    });
+}
+
 int croupier_submit_columns(croupier_session* session, const croupier_column* columns, size_t count,
                             size_t column_size, uint64_t* step, croupier_error* error) {
     return guarded_session(session, error, [&]() -> shm::Result<int> {

@@ -21,6 +21,10 @@ flatbuffers::Offset<wire::Open> open_message(flatbuffers::FlatBufferBuilder& bui
         cut.emplace_back(geometry.shards[rank].first_id, geometry.shards[rank].count);
     }
     const auto shards = builder.CreateVectorOfStructs(cut);
+    flatbuffers::Offset<flatbuffers::Vector<std::uint8_t>> tokens;
+    const auto image = request.tokens.image();
+    if (!image.empty())
+        tokens = builder.CreateVector(reinterpret_cast<const std::uint8_t*>(image.data()), image.size());
     wire::OpenBuilder open(builder);
     open.add_name(name);
     open.add_vocab(geometry.vocab);
@@ -42,6 +46,7 @@ flatbuffers::Offset<wire::Open> open_message(flatbuffers::FlatBufferBuilder& bui
     open.add_lean_blocks(geometry.lean_blocks);
     open.add_shards(shards);
     if (!order.IsNull()) open.add_order(order);
+    if (!tokens.IsNull()) open.add_token_table(tokens);
     open.add_takeover(request.takeover);
     open.add_resume(request.resume);
     return open.Finish();

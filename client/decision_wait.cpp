@@ -189,7 +189,8 @@ shm::Result<bool> AttachedSession::take(const Decided& decided) {
     taken_step_.decision_size = sizeof(croupier_decision);
     taken_step_.logprob_size = sizeof(croupier_logprob);
     taken_step_.survivor_size = sizeof(croupier_survivor);
-    return place_->take(taken_);
+    CROUPIER_TRY(place_->take(taken_));
+    return texts_ == nullptr ? true : texts_->take(taken_);
 }
 
 shm::Result<bool> AttachedSession::take_all_ranked(const Decided& decided) {

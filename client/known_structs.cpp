@@ -15,7 +15,7 @@ const croupier_sequence& KnownSequence::linked() {
 shm::Result<KnownSequence> known_sequence(const croupier_sequence& given) {
     auto sequence = shm::read_struct(given, "croupier_sequence", kSequenceAtFirst);
     if (!sequence) return sequence.error();
-    KnownSequence known{sequence.value(), {}, {}};
+    KnownSequence known{sequence.value(), {}, {}, {}};
     croupier_params_init(&known.params);
     if (known.sequence.params != nullptr) {
         CROUPIER_TRY_VALUE(params,
@@ -24,6 +24,14 @@ shm::Result<KnownSequence> known_sequence(const croupier_sequence& given) {
         if (known.params.reserved != 0 || known.params.reserved_too != 0)
             return shm::fail(shm::Errc::bad_argument,
                              "croupier_params: a reserved field is set, it should be 0");
+    }
+    for (std::size_t i = 0; i < known.sequence.stop_string_count; ++i) {
+        const bool is_null =
+            known.sequence.stop_strings == nullptr || known.sequence.stop_strings[i].bytes == nullptr;
+        if (is_null)
+            return shm::fail(shm::Errc::bad_argument, "sequence " + std::to_string(known.sequence.uid) +
+                                                          ": stop_strings[" + std::to_string(i) +
+                                                          "] is null");
     }
     if (known.sequence.bias_count == 0) return known;
     if (known.sequence.bias == nullptr) {

@@ -27,6 +27,7 @@ struct KnownSequence {
     croupier_sequence sequence;
     croupier_params params;
     std::vector<croupier_bias> bias;
+    std::vector<croupier_string> stop_strings;  // of a record, which stores them differently
 
     // The sequence with pointers to the converted structs.
     const croupier_sequence& linked();

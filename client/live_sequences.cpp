@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <atomic>
 #include <string>
+#include <utility>
+
+#include "proto/stop_words.h"
 
 namespace croupier::client {
 namespace {
@@ -127,6 +130,34 @@ shm::Result<std::span<const std::int32_t>> LiveSequences::output(std::uint64_t u
     const std::uint32_t slot = found->place;
     const LogLengths lengths = lengths_of(segment_->sequence(slot), segment_->geometry().max_length);
     return std::span<const std::int32_t>(segment_->token_log(slot) + lengths.prompt, lengths.output);
+}
+
+shm::Result<FoundText> LiveSequences::found_text(std::uint64_t uid) const {
+    CROUPIER_TRY_VALUE(found, uids_.find(uid));
+    const std::uint32_t slot = found->place;
+    const proto::SequenceEntry& entry = segment_->sequence(slot);
+    const LogLengths lengths = lengths_of(entry, segment_->geometry().max_length);
+    const std::int32_t* const log = segment_->token_log(slot);
+    FoundText text;
+    text.uid = uid;
+    text.output.assign(log + lengths.prompt, log + lengths.prompt + lengths.output);
+    if (segment_->geometry().token_table_bytes == 0) return text;
+    text.prompt.assign(log, log + lengths.prompt);
+    const proto::SamplingParams params = segment_->params(slot);
+    text.min_tokens = params.min_tokens;
+    text.flags = params.flags;
+    const std::uint64_t before =
+        std::uint64_t{entry.allowed_count} + entry.bad_words_count + entry.breakers_count;
+    const std::uint64_t count = entry.stop_words;
+    auto stops = before + count <= segment_->geometry().max_list_tokens
+                     ? proto::read_stop_words({segment_->lists(slot) + before, count})
+                     : std::nullopt;
+    if (!stops) {
+        return shm::fail(shm::Errc::corrupt_header,
+                         "sequence " + std::to_string(uid) + " has stop strings that are none");
+    }
+    text.stop_strings = std::move(*stops);
+    return text;
 }
 
 shm::Result<LiveSequences::Asked> LiveSequences::ask(std::uint64_t uid, std::uint64_t step,

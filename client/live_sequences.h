@@ -5,6 +5,7 @@
 #include <span>
 
 #include "client/live_uids.h"
+#include "client/session_texts.h"
 #include "shm/segment.h"
 #include "shm/sequence_table.h"
 
@@ -32,6 +33,8 @@ class LiveSequences {
     std::size_t held() const { return uids_.held(); }
     std::size_t list(std::span<std::uint64_t> uids) const { return uids_.list(uids); }
     shm::Result<std::span<const std::int32_t>> output(std::uint64_t uid) const;
+    // Its output, and in a session with a tokenizer what its text depends on.
+    shm::Result<FoundText> found_text(std::uint64_t uid) const;
 
     void begin_submit() { uids_.begin_submit(); }
     // The head of the sequence's window of so many rows in the step that is published next. Fails if the

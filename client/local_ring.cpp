@@ -105,6 +105,17 @@ shm::Result<bool> LocalRing::append(std::uint64_t uid, std::span<const std::int3
     return sequences_.append(uid, tokens);
 }
 
+shm::Result<std::vector<FoundText>> LocalRing::found_texts() const {
+    std::vector<std::uint64_t> uids(sequences_.size());
+    uids.resize(sequences_.list(uids));
+    std::vector<FoundText> all;
+    for (const std::uint64_t uid : uids) {
+        CROUPIER_TRY_VALUE(found, sequences_.found_text(uid));
+        all.push_back(std::move(found));
+    }
+    return all;
+}
+
 // Samplers can answer the void columns of the steps in flight now.
 shm::Result<bool> LocalRing::ring_if_void(const shm::Result<bool>& in_flight) {
     if (in_flight && in_flight.value()) shm::ring(segment_->header().bell);

@@ -42,6 +42,8 @@ class LocalRing final : public SchedulePlace {
     shm::Result<std::span<const std::int32_t>> output(std::uint64_t uid) const override {
         return sequences_.output(uid);
     }
+    shm::Result<std::vector<FoundText>> found_texts() const override;
+    shm::Result<FoundText> found_text(std::uint64_t uid) const { return sequences_.found_text(uid); }
 
     shm::Result<std::uint64_t> submit(std::span<const croupier_column> columns) override;
     std::uint64_t next_to_publish() const override { return publisher_.next_to_publish(); }

@@ -10,6 +10,8 @@
 #include "proto/segment_header.h"
 #include "shm/caller_struct.h"
 #include "shm/hotness_file.h"
+#include "text/text_error.h"
+#include "text/tokenizer_file.h"
 
 namespace croupier::client {
 namespace {
@@ -81,6 +83,22 @@ shm::Result<std::vector<std::uint32_t>> order_of(const croupier_open_options& op
     return proto::rank_blocks(file.order);
 }
 
+shm::Result<text::TokenTable> tokens_of(const croupier_open_options& options) {
+    if (options.tokenizer == nullptr) return text::TokenTable();
+    const auto refuse = [&options](const std::string& why) {
+        return shm::fail(Errc::bad_argument, "tokenizer '" + std::string(options.tokenizer) + "': " + why);
+    };
+    try {
+        auto tokens = text::TokenTable::parse(text::read_tokenizer_file(options.tokenizer));
+        if (!tokens.fault().empty()) return refuse(tokens.fault());
+        if (tokens.image().size() <= proto::kMaxTokenTableBytes) return tokens;
+        return refuse("its tokens need " + std::to_string(tokens.image().size()) + " bytes; allowed: up to " +
+                      std::to_string(proto::kMaxTokenTableBytes));
+    } catch (const text::TextError& error) {
+        return refuse(error.what());
+    }
+}
+
 }  // namespace
 
 shm::Result<OpenRequest> check_options(const croupier_open_options& given) {
@@ -97,6 +115,9 @@ shm::Result<OpenRequest> check_options(const croupier_open_options& given) {
     request.name = options.name;
     request.geometry = geometry;
     request.order = std::move(order);
+    CROUPIER_TRY_VALUE(tokens, tokens_of(options));
+    request.tokens = std::move(tokens);
+    request.geometry.token_table_bytes = static_cast<std::uint32_t>(request.tokens.image().size());
     request.takeover = options.takeover != 0;
     request.resume = options.resume != 0;
     if (options.relay != nullptr) {

@@ -10,6 +10,7 @@
 #include "croupier/client.h"
 #include "proto/geometry.h"
 #include "shm/error.h"
+#include "text/token_table.h"
 
 namespace croupier::client {
 
@@ -19,6 +20,7 @@ struct OpenRequest {
     std::string name;
     proto::Geometry geometry;
     std::vector<std::uint32_t> order;  // all blocks, hottest first; empty: identity
+    text::TokenTable tokens;           // empty: the session has no tokenizer
     bool takeover = false;
     bool resume = false;
     bool decisions_over_zmq = false;

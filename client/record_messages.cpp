@@ -70,8 +70,13 @@ flatbuffers::Offset<wire::AddSequence> add_message(flatbuffers::FlatBufferBuilde
     const auto allowed = ids_of(builder, sequence.allowed_ids, sequence.allowed_count);
     const auto bad_words = ids_of(builder, sequence.bad_words, sequence.bad_words_count);
     const auto breakers = ids_of(builder, sequence.dry_breakers, sequence.dry_breakers_count);
+    std::vector<flatbuffers::Offset<flatbuffers::String>> strings;
+    for (std::size_t i = 0; i < sequence.stop_string_count; ++i)
+        strings.push_back(
+            builder.CreateString(sequence.stop_strings[i].bytes, sequence.stop_strings[i].count));
+    const auto stop_strings = builder.CreateVector(strings);
     return wire::CreateAddSequence(builder, sequence.uid, params, prompt, output, bias, stop_ids, allowed,
-                                   bad_words, breakers);
+                                   bad_words, breakers, stop_strings);
 }
 
 std::optional<std::string> read_sequence(const wire::AddSequence& record, KnownSequence& known) {
@@ -88,6 +93,13 @@ std::optional<std::string> read_sequence(const wire::AddSequence& record, KnownS
     read_ids(record.allowed_ids(), sequence.allowed_ids, sequence.allowed_count);
     read_ids(record.bad_words(), sequence.bad_words, sequence.bad_words_count);
     read_ids(record.dry_breakers(), sequence.dry_breakers, sequence.dry_breakers_count);
+    known.stop_strings.clear();
+    if (record.stop_strings() != nullptr) {
+        for (const auto* stop : *record.stop_strings())
+            known.stop_strings.push_back({stop->data(), stop->size()});
+    }
+    sequence.stop_strings = known.stop_strings.data();
+    sequence.stop_string_count = known.stop_strings.size();
     known.bias.clear();
     if (record.bias() != nullptr) {
         for (const wire::BiasEntry* entry : *record.bias()) {
@@ -133,6 +145,29 @@ std::optional<std::string> read_columns(const wire::SubmitStep& record, std::uin
     if (used == have) return std::nullopt;
     return "the masks of the record have " + std::to_string(have) + " words, its masked columns need " +
            std::to_string(used);
+}
+
+FoundText read_found_text(const wire::LiveSequenceInfo& live) {
+    FoundText found;
+    found.uid = live.uid();
+    if (live.prompt_tokens() != nullptr)
+        found.prompt.assign(live.prompt_tokens()->begin(), live.prompt_tokens()->end());
+    if (live.output() != nullptr) found.output.assign(live.output()->begin(), live.output()->end());
+    if (live.stop_strings() != nullptr) {
+        for (const auto* stop : *live.stop_strings()) found.stop_strings.push_back(stop->str());
+    }
+    found.min_tokens = live.min_tokens();
+    found.flags = live.flags();
+    return found;
+}
+
+flatbuffers::Offset<wire::LiveSequenceInfo> live_message(flatbuffers::FlatBufferBuilder& builder,
+                                                         const FoundText& live, std::uint32_t slot,
+                                                         std::uint32_t prompt_length, proto::Rng rng) {
+    return wire::CreateLiveSequenceInfo(
+        builder, live.uid, builder.CreateVector(live.output), slot, prompt_length,
+        static_cast<std::uint32_t>(rng), builder.CreateVector(live.prompt),
+        builder.CreateVectorOfStrings(live.stop_strings), live.min_tokens, live.flags);
 }
 
 flatbuffers::Offset<Bytes> geometry_bytes(flatbuffers::FlatBufferBuilder& builder,

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "client/known_structs.h"
+#include "client/session_texts.h"
 #include "croupier/client.h"
 #include "proto/geometry.h"
 #include "proto/wire.h"
@@ -26,6 +27,12 @@ std::optional<std::string> read_sequence(const wire::AddSequence& record, KnownS
 // Likewise reads the columns of a step, in a session of `vocab` ids.
 std::optional<std::string> read_columns(const wire::SubmitStep& record, std::uint32_t vocab,
                                         std::vector<croupier_column>& columns);
+
+// Of a live sequence of a session with a tokenizer.
+FoundText read_found_text(const wire::LiveSequenceInfo& live);
+flatbuffers::Offset<wire::LiveSequenceInfo> live_message(flatbuffers::FlatBufferBuilder& builder,
+                                                         const FoundText& live, std::uint32_t slot,
+                                                         std::uint32_t prompt_length, proto::Rng rng);
 
 // Structs that travel as bytes between builds of one segment version.
 flatbuffers::Offset<flatbuffers::Vector<std::uint8_t>> geometry_bytes(flatbuffers::FlatBufferBuilder& builder,

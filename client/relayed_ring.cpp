@@ -88,6 +88,7 @@ shm::Result<bool> RelayedRing::take_over(const wire::SessionAttached& answer) {
             if (!sequences_.check_new(live->uid())) continue;
             Sequence sequence{{}, live->prompt_length(), static_cast<proto::Rng>(live->rng())};
             if (const auto* output = live->output()) sequence.output.assign(output->begin(), output->end());
+            if (geometry_.token_table_bytes != 0) found_texts_.push_back(read_found_text(*live));
             sequences_.insert(live->uid(), std::move(sequence));
             by_slot[live->slot()] = sequences_.find(live->uid()).value();
         }

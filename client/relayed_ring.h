@@ -44,6 +44,7 @@ class RelayedRing final : public SchedulePlace, public StepMessages {
     std::size_t held() const override { return sequences_.held(); }
     std::size_t list(std::span<std::uint64_t> uids) const override { return sequences_.list(uids); }
     shm::Result<std::span<const std::int32_t>> output(std::uint64_t uid) const override;
+    shm::Result<std::vector<FoundText>> found_texts() const override { return found_texts_; }
 
     shm::Result<std::uint64_t> submit(std::span<const croupier_column> columns) override;
     std::uint64_t next_to_publish() const override { return published_; }
@@ -121,6 +122,7 @@ class RelayedRing final : public SchedulePlace, public StepMessages {
     std::uint64_t last_record_;
     std::optional<Fault> fault_;
     bool daemon_alive_ = true;
+    std::vector<FoundText> found_texts_;
     std::vector<std::uint8_t> answer_;
     std::deque<StreamedStep> received_;  // decided steps to take
     shm::FileDescriptor pending_;        // readable while received_ has steps

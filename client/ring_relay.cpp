@@ -131,14 +131,13 @@ AnswerBytes RingRelay::attached_answer() const {
     ring_->list(uids);
     std::vector<flatbuffers::Offset<wire::LiveSequenceInfo>> sequences;
     for (const std::uint64_t uid : uids) {
-        const auto output = ring_->output(uid);
-        if (!output) continue;
+        const auto live = ring_->found_text(uid);
+        if (!live) continue;
         const std::uint32_t slot = ring_->slot_of(uid).value_or(0);
         const shm::Segment& segment = ring_->segment();
         const proto::SamplingParams params = segment.params(slot);
-        sequences.push_back(wire::CreateLiveSequenceInfo(
-            builder, uid, builder.CreateVector(output.value().data(), output.value().size()), slot,
-            segment.sequence(slot).prompt_length, static_cast<std::uint32_t>(params.rng)));
+        sequences.push_back(
+            live_message(builder, live.value(), slot, segment.sequence(slot).prompt_length, params.rng));
     }
     const auto geometry = geometry_bytes(builder, ring_->geometry());
     const auto all_steps = builder.CreateVector(steps);

@@ -4,7 +4,9 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <vector>
 
+#include "client/session_texts.h"
 #include "croupier/client.h"
 #include "proto/geometry.h"
 #include "shm/error.h"
@@ -30,6 +32,9 @@ class SchedulePlace {
     virtual std::size_t held() const = 0;
     virtual std::size_t list(std::span<std::uint64_t> uids) const = 0;
     virtual shm::Result<std::span<const std::int32_t>> output(std::uint64_t uid) const = 0;
+    // What the texts of the live sequences depend on that an earlier client of a session with a tokenizer
+    // added.
+    virtual shm::Result<std::vector<FoundText>> found_texts() const = 0;
 
     virtual shm::Result<std::uint64_t> submit(std::span<const croupier_column> columns) = 0;
     // The steps from next_to_take() up to next_to_publish() are in flight.

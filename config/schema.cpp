@@ -144,9 +144,8 @@ std::vector<Key> session_keys() {
             "the time of one column, as max_vocab does.",
             &Config::sessions, &Sessions::max_support),
         key("sessions.max_list_tokens", whole_number(0, proto::kMaxListTokens), reload,
-            "Most words of allowed ids, bad words and DRY breakers of a request together. It bounds the time "
-            "of "
-            "one column, as max_vocab does.",
+            "Most words of allowed ids, bad words, DRY breakers and stop strings of a request together. It "
+            "bounds the time of one column, as max_vocab does.",
             &Config::sessions, &Sessions::max_list_tokens),
         key("sessions.reattach_grace_ms", whole_number(0, 3600000), reload,
             "Milliseconds that a session waits for its engine to restart.", &Config::sessions,

@@ -14,6 +14,7 @@ std::vector<std::string> flag_names(std::uint16_t flags) {
         {proto::kStoppedByEos, "stopped_by_eos"},
         {proto::kStoppedByToken, "stopped_by_token"},
         {proto::kStoppedByLength, "stopped_by_length"},
+        {proto::kStoppedByString, "stopped_by_stop_string"},
         {proto::kGreedy, "greedy"},
         {proto::kTruncated, "truncated"}};
     std::vector<std::string> result;

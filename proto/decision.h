@@ -69,9 +69,10 @@ enum DecisionFlags : std::uint16_t {
     kStoppedByLength = 1U << 2U,  // max_tokens, or the session's longest sequence
     kGreedy = 1U << 3U,
     kTruncated = 1U << 4U,
-    kSupportCut = 1U << 5U,  // never of a decision in a ring or a message: the libraries say it
+    kSupportCut = 1U << 5U,       // never of a decision in a ring or a message: the libraries say it
+    kStoppedByString = 1U << 6U,  // which, and where, follows from the log and the tokens' bytes
 };
-constexpr std::uint16_t kStoppedMask = kStoppedByEos | kStoppedByToken | kStoppedByLength;
+constexpr std::uint16_t kStoppedMask = kStoppedByEos | kStoppedByToken | kStoppedByLength | kStoppedByString;
 
 struct Decision {
     std::uint64_t sequence_uid = 0;

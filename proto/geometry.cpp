@@ -144,6 +144,8 @@ std::optional<std::string> geometry_fault(const Geometry& g) {
     if (auto fault = outside("has_summaries", g.has_summaries, 0, 1)) return fault;
     if (auto fault = outside("max_logprobs", g.max_logprobs, 0, kMaxSessionLogprobs)) return fault;
     if (auto fault = outside("max_support", g.max_support, 0, kMaxSupport)) return fault;
+    if (auto fault = outside("the tokenizer's bytes", g.token_table_bytes, 0, kMaxTokenTableBytes))
+        return fault;
     if (auto fault = lean_fault(g)) return fault;
     return shard_fault(g);
 }
@@ -160,6 +162,13 @@ std::optional<std::string> geometry_difference(const Geometry& present, const Ge
     if (present.has_order != asked.has_order) {
         const auto order = [](const Geometry& g) { return g.has_order != 0 ? "given" : "absent"; };
         return differs("the hotness order", order(present), order(asked));
+    }
+    if (present.token_table_bytes != asked.token_table_bytes) {
+        const auto tokenizer = [](const Geometry& g) {
+            return g.token_table_bytes == 0 ? std::string("absent")
+                                            : "one of " + std::to_string(g.token_table_bytes) + " bytes";
+        };
+        return differs("the tokenizer", tokenizer(present), tokenizer(asked));
     }
     if (present.shards != asked.shards) return shards_difference(present, asked);
     if (present == asked) return std::nullopt;

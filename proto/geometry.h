@@ -21,6 +21,8 @@ constexpr std::uint32_t kMaxSequences = 65536;
 constexpr std::uint32_t kMaxLength = 1U << 21U;
 constexpr std::uint32_t kMaxStopIds = 256;
 constexpr std::uint32_t kMaxListTokens = 1U << 16U;
+// Ten times that of the largest vocabulary in use; a message to the daemon carries it.
+constexpr std::uint32_t kMaxTokenTableBytes = 48U << 20U;
 
 // Logits lie by blocks of so many ids: block b is the ids 64 b to 64 b + 63, whoever holds them.
 constexpr std::uint32_t kBlockIds = 64;
@@ -54,7 +56,7 @@ struct Geometry {
     std::uint32_t max_length = 1;  // prompt and output of one sequence
     std::uint32_t max_bias = 64;
     std::uint32_t max_stop_ids = 8;
-    std::uint32_t max_list_tokens = 1024;  // words of allowed ids, bad words and DRY breakers together
+    std::uint32_t max_list_tokens = 1024;  // words of all lists of one sequence together
     std::uint32_t mask_rows = 0;           // grammar masks a step may carry
     std::uint32_t has_order = 0;           // 1: the segment holds an order of blocks; 0: identity
     std::uint32_t has_summaries = 0;       // 1: writers give the largest logit of each tile and column too
@@ -62,7 +64,8 @@ struct Geometry {
     std::uint32_t max_support = 0;         // tokens left to draw from, of a column
     std::uint32_t lean_blocks = 0;         // of the transport `lean`: room for so many blocks of a column
     std::uint32_t max_windows = 0;         // of a step; 0: as many as its rows
-    std::array<std::uint32_t, 14> reserved{};  // 0
+    std::uint32_t token_table_bytes = 0;   // of the tokenizer that samplers search stop strings with; 0: none
+    std::array<std::uint32_t, 13> reserved{};  // 0
     std::array<RankShard, kMaxTp> shards{};
 
     std::uint32_t blocks() const { return blocks_of(vocab); }

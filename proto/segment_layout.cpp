@@ -135,6 +135,7 @@ SegmentLayout layout_of(const Geometry& g, const ElementBytes& elements) {
     layout.input_rank_stride = round_up(std::uint64_t{g.max_batch} * sizeof(std::uint64_t), kLine);
     layout.input_stride = layout.input_rank_stride * g.tp;
     layout.inputs = segment.take(layout.input_stride * g.slots, kPage);
+    layout.token_table = segment.take(g.token_table_bytes, kPage);
     layout.token_log_stride = round_up(std::uint64_t{g.max_length} * sizeof(std::int32_t), kPage);
     layout.token_logs = segment.take(layout.token_log_stride * g.max_sequences, kPage);
     layout.total_bytes = segment.end(kPage);
@@ -210,6 +211,7 @@ std::optional<std::string> regions_fault(const Geometry& g, const SegmentLayout&
          {"the supports' slots", l.support, l.support_slot_stride, g.max_support == 0 ? 0 : g.slots, kPage},
          {"the lean parts' slots", l.lean, l.lean_slot_stride, !g.is_lean() ? 0 : g.slots, kPage},
          {"the block requests' slots", l.requests, l.request_slot_stride, !g.is_lean() ? 0 : g.slots, kPage},
+         {"the tokens' bytes", l.token_table, g.token_table_bytes, 1, kPage},
          {"the token logs", l.token_logs, l.token_log_stride, g.max_sequences, kPage}},
         l.total_bytes, "the segment");
 }

@@ -85,7 +85,9 @@ struct SegmentLayout {
     // not allocated when the session opens, but as its sequences grow (SequenceEntry::log_room).
     std::uint64_t token_logs = 0;
     std::uint64_t token_log_stride = 0;
-    std::uint64_t reserved[20] = {};  // 0: of regions that later minor versions have
+    // Where the session has a tokenizer: its TokenTable (text/token_table.h).
+    std::uint64_t token_table = 0;
+    std::uint64_t reserved[19] = {};  // 0: of regions that later minor versions have
 
     // What is allocated when the session opens.
     std::uint64_t bytes_at_open() const { return token_logs; }

@@ -42,7 +42,7 @@ struct Revision {
 };
 
 // After the entry lie its parameters, its feedback, its biases, its stop ids and its lists (allowed ids, then
-// bad words, then DRY breakers). Its log (prompt, then output) lies on pages of its own.
+// bad words, then DRY breakers, then stop strings). Its log (prompt, then output) lies on pages of its own.
 struct alignas(64) SequenceEntry {
     std::atomic<SequenceState> state;  // `live` is stored last, with release
     std::uint32_t prompt_length;
@@ -69,7 +69,7 @@ struct alignas(64) SequenceEntry {
     // What revised it: a decision that was taken of a step (revised_by_step()); 0: a truncate or a finish.
     // Stored before the revision.
     std::atomic<std::uint32_t> revised_by;
-    std::uint32_t reserved;  // 0
+    std::uint32_t stop_words;  // of its stop strings (proto/stop_words.h)
     // Which lane, a sampler's thread, has last derived a state of it, and 1; 0: none, or there is nothing to
     // derive. A hint for the division of steps: no decision depends on it. On a line that only samplers
     // write.

@@ -173,6 +173,10 @@ std::span<std::uint32_t> Segment::hot_blocks(std::uint32_t choice) const {
     return {at<std::uint32_t>(layout_.hot_blocks) + std::size_t{choice - 1} * geometry_.tp, geometry_.tp};
 }
 
+std::span<std::byte> Segment::token_table() const {
+    return {at<std::byte>(layout_.token_table), geometry_.token_table_bytes};
+}
+
 std::span<std::uint32_t> Segment::model_order() const {
     return {at<std::uint32_t>(layout_.order), geometry_.has_order != 0 ? geometry_.blocks() : 0};
 }

@@ -116,6 +116,8 @@ class Segment {
     // What the rank's writer says that each column was computed from, a RowInput.
     std::atomic<std::uint64_t>* inputs(std::uint32_t slot, std::uint32_t rank) const;
     std::uint32_t* mask_row(std::uint32_t slot, std::uint32_t row) const;
+    // The tokens' bytes (text/token_table.h); empty: the session has no tokenizer.
+    std::span<std::byte> token_table() const;
 
     proto::ReadyCell& ready(std::uint32_t slot, std::uint32_t rank) const;
     void* logits(std::uint32_t slot, std::uint32_t rank) const;

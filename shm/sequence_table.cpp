@@ -16,9 +16,11 @@ void copy_lists(const NewSequence& sequence, proto::SequenceEntry& entry, std::i
     entry.allowed_count = static_cast<std::uint32_t>(sequence.allowed_ids.size());
     entry.bad_words_count = static_cast<std::uint32_t>(sequence.bad_words.size());
     entry.breakers_count = static_cast<std::uint32_t>(sequence.dry_breakers.size());
+    entry.stop_words = static_cast<std::uint32_t>(sequence.stop_words.size());
     lists = std::copy(sequence.allowed_ids.begin(), sequence.allowed_ids.end(), lists);
     lists = std::copy(sequence.bad_words.begin(), sequence.bad_words.end(), lists);
-    std::copy(sequence.dry_breakers.begin(), sequence.dry_breakers.end(), lists);
+    lists = std::copy(sequence.dry_breakers.begin(), sequence.dry_breakers.end(), lists);
+    std::copy(sequence.stop_words.begin(), sequence.stop_words.end(), lists);
 }
 
 }  // namespace
@@ -76,11 +78,11 @@ Result<bool> check_room(const proto::Geometry& geometry, std::size_t live, const
     if (sequence.stop_ids.size() > geometry.max_stop_ids) {
         return too_many("stop ids", sequence.stop_ids.size(), geometry.max_stop_ids, "max_stop_ids");
     }
-    const std::size_t words =
-        sequence.allowed_ids.size() + sequence.bad_words.size() + sequence.dry_breakers.size();
+    const std::size_t words = sequence.allowed_ids.size() + sequence.bad_words.size() +
+                              sequence.dry_breakers.size() + sequence.stop_words.size();
     if (words > geometry.max_list_tokens) {
-        return too_many("words of allowed ids, bad words and DRY breakers", words, geometry.max_list_tokens,
-                        "max_list_tokens");
+        return too_many("words of allowed ids, bad words, DRY breakers and stop strings", words,
+                        geometry.max_list_tokens, "max_list_tokens");
     }
     if (sequence.params.logprobs > geometry.max_logprobs) {
         return too_many("best log-probs", sequence.params.logprobs, geometry.max_logprobs, "max_logprobs");
@@ -218,6 +220,7 @@ Result<std::uint32_t> SequenceTable::fork(std::uint32_t parent, const Fork& fork
     const std::size_t allowed = entry.allowed_count;
     const std::size_t words = entry.bad_words_count;
     const std::size_t breakers = entry.breakers_count;
+    const std::size_t stops = entry.stop_words;
     const std::int32_t* lists = segment_->lists(parent);
     NewSequence sequence;
     sequence.uid = fork.uid;
@@ -230,6 +233,7 @@ Result<std::uint32_t> SequenceTable::fork(std::uint32_t parent, const Fork& fork
     sequence.allowed_ids = {lists, allowed};
     sequence.bad_words = {lists + allowed, words};
     sequence.dry_breakers = {lists + allowed + words, breakers};
+    sequence.stop_words = {lists + allowed + words + breakers, stops};
     sequence.parent = parent;
     return add(sequence);
 }

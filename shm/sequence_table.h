@@ -20,6 +20,7 @@ struct NewSequence {
     std::span<const std::int32_t> allowed_ids;
     std::span<const std::int32_t> bad_words;     // several lists in one: each list's length, then its ids
     std::span<const std::int32_t> dry_breakers;  // likewise
+    std::span<const std::int32_t> stop_words;    // proto/stop_words.h
     std::optional<std::uint32_t> parent = std::nullopt;  // the slot of the sequence that it goes on from
 };
 

@@ -56,6 +56,8 @@ SmallEngine::SmallEngine(const std::string& endpoint, const std::string& name, c
     options.client_public_key = text_or_null(shape.client_public_key);
     options.client_secret_key = text_or_null(shape.client_secret_key);
     geometry_ = client::geometry_from_abi(options);
+    const TokenizerFile tokenizer(tiktoken_file(shape.pieces));
+    if (!shape.pieces.empty()) options.tokenizer = tokenizer.path().c_str();
     session_ = std::make_unique<client::Session>(options);
     attach_writers();
     for (const auto uid : session_->live()) {
@@ -359,6 +361,29 @@ bool SmallEngine::collect_one() {
     return step.has_value();
 }
 
+void SmallEngine::expect_text(croupier_decision decision, proto::Decision& wanted) const {
+    if (wanted.error != proto::DecisionError::none) return;
+    const client::Sequence& asked = asked_.at(decision.uid);
+    std::vector<std::int32_t> output = streams_.at(decision.uid);
+    output.push_back(wanted.token);
+    const bool by_id = (wanted.flags & (proto::kStoppedByEos | proto::kStoppedByToken)) != 0;
+    const bool by_length = (wanted.flags & proto::kStoppedByLength) != 0;
+    const ReferenceText text = reference_text(
+        shape_.pieces,
+        {asked.stop_strings, asked.params.min_tokens, (asked.params.flags & CROUPIER_INCLUDE_STOP) != 0},
+        unfinished_of(shape_.pieces, asked.prompt), output,
+        by_id       ? OtherEnd::by_id
+        : by_length ? OtherEnd::by_length
+                    : OtherEnd::none);
+    if (text.stop) {
+        wanted.flags |= proto::kStoppedByString;
+        CHECK(decision.stop_string == text.stop->first);
+        CHECK(decision.stop_begin == text.stop->second);
+    }
+    CHECK(decision.text_bytes == text.released.size());
+    CHECK(session_->text(decision.uid) == text.released);
+}
+
 void SmallEngine::check(const client::Step& step) {
     REQUIRE(step.refused == 0);
     for (const auto& decision : step.decisions) {
@@ -375,7 +400,8 @@ void SmallEngine::check(const client::Step& step) {
             continue;
         }
         const auto outcome = expected(decision.uid);
-        const proto::Decision& wanted = outcome.decision;
+        proto::Decision wanted = outcome.decision;
+        if (!shape_.pieces.empty()) expect_text(decision, wanted);
         CHECK(decision.error == static_cast<std::uint16_t>(wanted.error));
         CHECK(decision.token == wanted.token);
         CHECK(decision.position == wanted.position);

@@ -11,6 +11,7 @@
 #include "gpu_writer/rank_writer.h"
 #include "proto/geometry.h"
 #include "sampler/reference/decide.h"
+#include "testing/text_reference.h"
 
 namespace croupier::testing {
 
@@ -36,6 +37,7 @@ struct EngineShape {
     bool takeover = false;
     bool resume = false;
     std::vector<std::uint32_t> order;  // of blocks
+    Pieces pieces;                     // of its tokenizer; empty: it has none
     std::uint32_t hot_size = 0;        // that the daemon gives
     std::string server_key, client_public_key, client_secret_key;
 };
@@ -69,6 +71,9 @@ class SmallEngine {
     void expect_void(std::uint64_t uid) { void_below_[uid] = next_step_; }
     // Whatever the reference says of it, the sequence is answered with this error from now on.
     void expect_error(std::uint64_t uid, proto::DecisionError error) { errors_[uid] = error; }
+    void expect_no_error(std::uint64_t uid) { errors_.erase(uid); }
+    // What a sequence of a resumed session was added with, where that is not sequence().
+    void know(const client::Sequence& sequence) { asked_[sequence.uid] = sequence; }
     // Out of the next steps.
     void finish(std::uint64_t uid) {
         session_->finish(uid);
@@ -113,6 +118,8 @@ class SmallEngine {
     std::vector<std::uint32_t> hot_blocks() const;
     std::uint32_t random(std::uint64_t uid, std::uint32_t position) const;
     sampler::reference::Outcome expected(std::uint64_t uid) const;
+    // With what the sequence's text says.
+    void expect_text(croupier_decision decision, proto::Decision& wanted) const;
 
     EngineShape shape_;
     proto::Geometry geometry_;

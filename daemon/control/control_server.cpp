@@ -68,6 +68,10 @@ shm::Result<SessionRequest> read_open(const wire::Open& open) {
         }
     }
     if (open.order() != nullptr) request.order.assign(open.order()->begin(), open.order()->end());
+    if (open.token_table() != nullptr) {
+        const auto table = std::as_bytes(std::span(open.token_table()->data(), open.token_table()->size()));
+        request.token_table.assign(table.begin(), table.end());
+    }
     request.takeover = open.takeover();
     request.resume = open.resume();
     return request;

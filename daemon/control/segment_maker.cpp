@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <utility>
 
@@ -28,17 +29,19 @@ shm::Error too_little_memory(std::uint64_t bytes, const host::MemoryRoom& room) 
 
 }  // namespace
 
-void SegmentMaker::begin(const shm::SegmentSpec& spec, std::vector<std::uint32_t> order) {
-    threads_[spec.session_id] = std::jthread(
-        [this, spec, order = std::move(order)](const std::stop_token& stop) { make(stop, spec, order); });
+void SegmentMaker::begin(const shm::SegmentSpec& spec, Contents contents) {
+    threads_[spec.session_id] =
+        std::jthread([this, spec, contents = std::move(contents)](const std::stop_token& stop) {
+            make(stop, spec, contents);
+        });
 }
 
-void SegmentMaker::make(const std::stop_token& stop, const shm::SegmentSpec& spec,
-                        const std::vector<std::uint32_t>& order) {
+void SegmentMaker::make(const std::stop_token& stop, const shm::SegmentSpec& spec, const Contents& contents) {
     Made made{spec.session_id, shm::fail(shm::Errc::no_memory, "")};
     if (auto created = create(spec, stop)) {
         auto segment = std::make_unique<shm::Segment>(std::move(created).value());
-        if (!order.empty()) write_order(*segment, order);
+        if (!contents.order.empty()) write_order(*segment, contents.order);
+        std::copy(contents.token_table.begin(), contents.token_table.end(), segment->token_table().begin());
         made.segment = std::move(segment);
     } else {
         made.segment = created.error();

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <condition_variable>
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -24,7 +25,12 @@ class SegmentMaker {
     // `event_fd` is written to whenever one is made, or could not be.
     explicit SegmentMaker(int event_fd) : event_fd_(event_fd) {}
 
-    void begin(const shm::SegmentSpec& spec, std::vector<std::uint32_t> order);
+    // What a session's client gave for its segment.
+    struct Contents {
+        std::vector<std::uint32_t> order;
+        std::vector<std::byte> token_table;
+    };
+    void begin(const shm::SegmentSpec& spec, Contents contents);
     std::vector<Made> take();
     // Nobody is told any more of what is being made: it goes.
     void end();
@@ -32,8 +38,7 @@ class SegmentMaker {
     static void let_go(std::unique_ptr<shm::Segment> segment);
 
   private:
-    void make(const std::stop_token& stop, const shm::SegmentSpec& spec,
-              const std::vector<std::uint32_t>& order);
+    void make(const std::stop_token& stop, const shm::SegmentSpec& spec, const Contents& contents);
     shm::Result<shm::Segment> create(const shm::SegmentSpec& spec, const std::stop_token& stop);
     // Waits until the daemon's control group has that much memory left, and promises it.
     shm::Result<bool> await_memory(std::uint64_t bytes, const std::stop_token& stop);

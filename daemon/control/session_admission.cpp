@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "proto/hotness_order.h"
+#include "text/text_error.h"
+#include "text/token_table.h"
 
 namespace croupier::daemon {
 
@@ -21,13 +23,6 @@ shm::Result<bool> check_name(const std::string& name) {
                                         std::to_string(name.size()) + " bytes");
 }
 
-// As its segment will have it.
-proto::Geometry geometry_of(const SessionRequest& request) {
-    proto::Geometry geometry = request.geometry;
-    geometry.has_order = request.order.empty() ? 0 : 1;
-    return geometry;
-}
-
 shm::Result<bool> check_order(const SessionRequest& request) {
     if (request.order.empty()) return true;
     const std::uint32_t blocks = request.geometry.blocks();
@@ -43,6 +38,17 @@ shm::Result<bool> check_order(const SessionRequest& request) {
     return true;
 }
 
+// Samplers read it.
+shm::Result<bool> check_token_table(const SessionRequest& request) {
+    if (request.token_table.empty()) return true;
+    try {
+        (void)text::TokenTable::view(request.token_table);
+        return true;
+    } catch (const text::TextError& error) {
+        return fail(Errc::bad_argument, std::string("the tokenizer is refused: ") + error.what());
+    }
+}
+
 shm::Result<bool> within(const char* field, const char* key, std::uint64_t value, std::uint64_t most) {
     if (value <= most) return true;
     return fail(Errc::refused, std::string(field) + " is " + std::to_string(value) + ", this daemon allows " +
@@ -55,6 +61,13 @@ shm::Result<bool> not_resumable(const SessionRequest& request, Errc code, const 
 }
 
 }  // namespace
+
+proto::Geometry geometry_of(const SessionRequest& request) {
+    proto::Geometry geometry = request.geometry;
+    geometry.has_order = request.order.empty() ? 0 : 1;
+    geometry.token_table_bytes = static_cast<std::uint32_t>(request.token_table.size());
+    return geometry;
+}
 
 shm::Result<bool> check_request(const SessionRequest& request, const config::Sessions& quotas) {
     CROUPIER_TRY(check_name(request.name));
@@ -69,6 +82,7 @@ shm::Result<bool> check_request(const SessionRequest& request, const config::Ses
     CROUPIER_TRY(within("max_support", "sessions.max_support", geometry.max_support, quotas.max_support));
     CROUPIER_TRY(within("max_list_tokens", "sessions.max_list_tokens", geometry.max_list_tokens,
                         quotas.max_list_tokens));
+    CROUPIER_TRY(check_token_table(request));
     return check_order(request);
 }
 
@@ -99,8 +113,12 @@ shm::Result<bool> check_same_session(const shm::Segment& present, const SessionR
     if (auto difference = proto::geometry_difference(present.geometry(), geometry_of(request)))
         return not_resumable(request, Errc::bad_geometry, *difference);
     const auto order = present.model_order();
-    if (std::equal(order.begin(), order.end(), request.order.begin(), request.order.end())) return true;
-    return not_resumable(request, Errc::bad_argument, "the hotness order is another one");
+    if (!std::equal(order.begin(), order.end(), request.order.begin(), request.order.end()))
+        return not_resumable(request, Errc::bad_argument, "the hotness order is another one");
+    const auto table = present.token_table();
+    if (std::equal(table.begin(), table.end(), request.token_table.begin(), request.token_table.end()))
+        return true;
+    return not_resumable(request, Errc::bad_argument, "the tokenizer is another one");
 }
 
 shm::Error not_yours(const std::string& name) {

@@ -8,10 +8,13 @@
 
 namespace croupier::daemon {
 
+// As its segment will have it.
+proto::Geometry geometry_of(const SessionRequest& request);
 shm::Result<bool> check_request(const SessionRequest& request, const config::Sessions& quotas);
 shm::Result<bool> check_room(const SessionRequest& request, const config::Sessions& quotas,
                              std::size_t sessions, std::uint64_t bytes_in_use);
-// A resumed session is the one that was there: every field of its geometry must agree, and its hotness order.
+// A resumed session is the one that was there: every field of its geometry must agree, its hotness order and
+// its tokenizer.
 shm::Result<bool> check_same_session(const shm::Segment& present, const SessionRequest& request);
 // What a peer is told who asks for a session that another opened.
 shm::Error not_yours(const std::string& name);

@@ -43,7 +43,7 @@ shm::Hugepages huge_pages(config::HugePages wanted) {
 }
 
 bool ask_for_same(const SessionRequest& one, const SessionRequest& other) {
-    return one.geometry == other.geometry && one.order == other.order;
+    return one.geometry == other.geometry && one.order == other.order && one.token_table == other.token_table;
 }
 
 }  // namespace
@@ -140,13 +140,12 @@ SessionRegistry::Opened SessionRegistry::create(const SessionRequest& request, c
     spec.instance = config_.instance;
     spec.session_id = fresh_session_id();
     spec.name = request.name;
-    spec.geometry = request.geometry;
-    spec.geometry.has_order = request.order.empty() ? 0 : 1;
+    spec.geometry = geometry_of(request);
     spec.ownership = {static_cast<mode_t>(config_.shm.mode), config_.shm.group};
     spec.node = node_;
     spec.hugepages = huge_pages(config_.shm.hugepages);
     pending_[spec.session_id] = {request, proto::layout_of(spec.geometry).total_bytes, {asker}};
-    maker_.begin(spec, request.order);
+    maker_.begin(spec, {request.order, request.token_table});
     return std::optional<OpenedSession>();
 }
 

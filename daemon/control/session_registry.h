@@ -22,7 +22,8 @@ namespace croupier::daemon {
 struct SessionRequest {
     std::string name;
     proto::Geometry geometry;
-    std::vector<std::uint32_t> order;  // all blocks, hottest first; empty: identity
+    std::vector<std::uint32_t> order;    // all blocks, hottest first; empty: identity
+    std::vector<std::byte> token_table;  // text/token_table.h; empty: the session has no tokenizer
     bool takeover = false;
     bool resume = false;
     Peer peer;

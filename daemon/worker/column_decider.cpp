@@ -123,6 +123,13 @@ DecidedColumn store_error(const shm::Segment& segment, const CheckedStep& step, 
     return store(segment, step, column, asked, sequence, decision, workspace.answer());
 }
 
+// Stop strings come after whatever else ends a sequence.
+void search_stops(StopSearch& stops, const sampler::Request& request, proto::Decision& decision) {
+    stops.follow(request.output);
+    if (decision.error != DecisionError::none || (decision.flags & proto::kStoppedMask) != 0) return;
+    if (stops.completes(decision.token)) decision.flags |= proto::kStoppedByString;
+}
+
 DecidedColumn deferred() {
     DecidedColumn column;
     column.deferred = true;
@@ -196,9 +203,17 @@ DecidedColumn decide_column(SessionView& session, const CheckedStep& step, std::
     const ColumnRow row = session.row(step, column, lane.thread);
 
     // Decide.
+    const auto stop_words = session.lists(lane.thread).stop_words();
     auto& state = session.states().of(lane.thread, sequence.which(asked.sequence_slot), sequence.params,
-                                      request.dry_breakers);
-    const proto::Decision decision = sampler::decide(row.view, request, state, workspace);
+                                      request.dry_breakers, stop_words);
+    StopSearch* stops = nullptr;
+    if (!stop_words.empty()) {
+        stops = session.states().stops_of(lane.thread, asked.sequence_slot, session.tokens(), request.prompt);
+        if (stops == nullptr)
+            return store_error(segment, step, column, asked, sequence, DecisionError::bad_parameter,
+                               workspace);
+    }
+    proto::Decision decision = sampler::decide(row.view, request, state, workspace);
     auto missing = workspace.answer().missing;
     const bool is_asked = session.asked() && session.asked()->uid == asked.sequence_uid;
     CapturedColumn& captured = session.captured(lane.thread);
@@ -214,8 +229,9 @@ DecidedColumn decide_column(SessionView& session, const CheckedStep& step, std::
     }
 
     // Store.
+    if (stops != nullptr) search_stops(*stops, request, decision);
     session.states().account(lane.thread, asked.sequence_slot, false);
-    note_owner(segment.sequence(asked.sequence_slot), state, lane);
+    note_owner(segment.sequence(asked.sequence_slot), state.derives() || stops != nullptr, lane);
     DecidedColumn decided = store(segment, step, column, asked, sequence, decision, workspace.answer());
     decided.read_early = row.read_early;
     return decided;

@@ -22,17 +22,22 @@ bool follow_history(SessionView& session, const CheckedSequence& sequence, const
     auto& entry = session.segment().sequence(asked.sequence_slot);
     const bool is_known = states.knows(lane.thread, asked.sequence_slot, sequence.admission);
     const bool was_part = states.knows_part(lane.thread, asked.sequence_slot, sequence.admission);
-    auto& state =
-        states.of(lane.thread, sequence.which(asked.sequence_slot), sequence.params, request.dry_breakers);
+    const auto stop_words = session.lists(lane.thread).stop_words();
+    auto& state = states.of(lane.thread, sequence.which(asked.sequence_slot), sequence.params,
+                            request.dry_breakers, stop_words);
     const std::size_t all = request.prompt.size() + request.output.size();
     // Where nothing is derived the ids are looked at, and no more.
     const bool valid = state.follow(request.prompt, request.output, state.derives() ? kFollowedALook : all);
-    const bool whole = !valid || state.length() == all;
+    StopSearch* const stops = stop_words.empty() ? nullptr
+                                                 : states.stops_of(lane.thread, asked.sequence_slot,
+                                                                   session.tokens(), request.prompt);
+    const bool searched = stops == nullptr || stops->follow(request.output, kFollowedALook);
+    const bool whole = !valid || (state.length() == all && searched);
     // Of one that is known by the tokens since its last decision, which that accounts for.
     const bool derived = !is_known || was_part || entry.owner.load(std::memory_order_relaxed) == 0;
     if (derived || !whole) states.account(lane.thread, asked.sequence_slot, !whole);
     // Not before: another lane that derives it, too, would free its own.
-    if (derived && whole) note_owner(entry, state, lane);
+    if (derived && whole) note_owner(entry, state.derives() || stops != nullptr, lane);
     return whole;
 }
 
@@ -106,7 +111,7 @@ void rehearse_column(SessionView& session, const CheckedStep& step, std::uint32_
     const bool drawn = lean.draw && lean.sent == 0;
     if (drawn && !sampler::drawn_token(*row, plan, request)) return;
     auto& state = session.states().of(lane.thread, sequence.which(asked.sequence_slot), sequence.params,
-                                      request.dry_breakers);
+                                      request.dry_breakers, lists.stop_words());
     const std::uint32_t width = state.search_width();
     (void)sampler::decide(*row, request, state, workspace);
     // How far to look is for the sequence's own rows to say.

@@ -100,8 +100,8 @@ sampler::Request request_with_races(SessionView& session, const CheckedSequence&
 }
 
 // The line is written only where that changes.
-void note_owner(proto::SequenceEntry& entry, const sampler::SequenceState& state, Lane lane) {
-    const std::uint32_t owner = state.derives() ? lane.number + 1 : 0;
+void note_owner(proto::SequenceEntry& entry, bool derives, Lane lane) {
+    const std::uint32_t owner = derives ? lane.number + 1 : 0;
     if (entry.owner.load(std::memory_order_relaxed) == owner) return;
     entry.owner.store(owner, std::memory_order_relaxed);
 }

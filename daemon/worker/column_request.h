@@ -41,7 +41,7 @@ sampler::Request request_of(const CheckedSequence& sequence, const SequenceLists
 sampler::Request request_with_races(SessionView& session, const CheckedSequence& sequence, Lane lane,
                                     const PreparedRaces& races);
 
-// Records in the sequence's entry who has a state that another sampler would have to derive.
-void note_owner(proto::SequenceEntry& entry, const sampler::SequenceState& state, Lane lane);
+// Records in the sequence's entry who has a state that another sampler would have to derive, if it has one.
+void note_owner(proto::SequenceEntry& entry, bool derives, Lane lane);
 
 }  // namespace croupier::daemon

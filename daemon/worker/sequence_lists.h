@@ -22,6 +22,7 @@ struct ListCounts {
     std::uint32_t allowed;
     std::uint32_t bad_words;
     std::uint32_t breakers;
+    std::uint32_t stop_words;
 };
 
 class SequenceLists {
@@ -33,13 +34,16 @@ class SequenceLists {
     void copy(const shm::Segment& segment, std::uint32_t slot, const ListCounts& counts);
     // The request's spans are valid until the next copy.
     void lend(sampler::Request& request) const;
+    // Of the stop strings (proto/stop_words.h), likewise.
+    std::span<const std::int32_t> stop_words() const { return std::span(lists_).subspan(stop_words_from_); }
 
   private:
     std::vector<proto::TokenBias> bias_;
     std::vector<std::int32_t> stops_;
-    std::vector<std::int32_t> lists_;  // allowed ids, bad words, breakers
+    std::vector<std::int32_t> lists_;  // allowed ids, bad words, breakers, stop words
     std::size_t allowed_ = 0;
     std::size_t bad_words_ = 0;
+    std::size_t stop_words_from_ = 0;
 };
 
 }  // namespace croupier::daemon

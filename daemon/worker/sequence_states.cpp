@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <cstring>
 
+#include "proto/stop_words.h"
+#include "text/text_error.h"
+
 namespace croupier::daemon {
 namespace {
 
@@ -34,15 +37,23 @@ void SequenceStates::Tracked::come_to(const Which& which) {
     if (revision == which.revision) return;
     if (which.kept && revision + 1 == which.revision) {
         state.keep(*which.kept);
+        if (stops != nullptr) stops->keep(*which.kept - std::min<std::size_t>(*which.kept, prompt_length));
     } else {
         state.doubt();
+        // It has no tokens of its own to compare.
+        if (stops != nullptr) stops->keep(0);
     }
     revision = which.revision;
 }
 
+std::size_t SequenceStates::Tracked::followed() const {
+    return stops == nullptr ? state.length() : std::min(state.length(), prompt_length + stops->tokens());
+}
+
 sampler::SequenceState& SequenceStates::of(std::size_t thread, const Which& which,
                                            const proto::SamplingParams& params,
-                                           sampler::TokenLists dry_breakers) {
+                                           sampler::TokenLists dry_breakers,
+                                           std::span<const std::int32_t> stop_words) {
     auto& held = tracked_[thread * sequences_ + which.slot];
     if (held == nullptr) {
         held = std::make_unique<Tracked>(vocab_, max_length_);
@@ -53,7 +64,9 @@ sampler::SequenceState& SequenceStates::of(std::size_t thread, const Which& whic
         const bool same_params = std::memcmp(&held->params, &params, sizeof(params)) == 0;
         const bool same_breakers = std::equal(dry_breakers.begin(), dry_breakers.end(),
                                               held->breakers.begin(), held->breakers.end());
-        if (held->admission == which.admission && same_params && same_breakers) {
+        const bool same_stops = std::equal(stop_words.begin(), stop_words.end(), held->stop_words.begin(),
+                                           held->stop_words.end());
+        if (held->admission == which.admission && same_params && same_breakers && same_stops) {
             held->used = look_;
             held->come_to(which);
             return held->state;
@@ -66,7 +79,27 @@ sampler::SequenceState& SequenceStates::of(std::size_t thread, const Which& whic
     held->used = look_;
     held->params = params;
     held->breakers.assign(dry_breakers.begin(), dry_breakers.end());
+    held->stop_words.assign(stop_words.begin(), stop_words.end());
+    held->stops.reset();
     return held->state;
+}
+
+StopSearch* SequenceStates::stops_of(std::size_t thread, std::uint32_t slot, const text::TokenTable* tokens,
+                                     std::span<const std::int32_t> prompt) {
+    Tracked& tracked = *tracked_[thread * sequences_ + slot];
+    if (tracked.stops != nullptr) return tracked.stops.get();
+    const auto strings = proto::read_stop_words(tracked.stop_words);
+    if (tokens == nullptr || !strings) return nullptr;
+    const bool keeps_special = (tracked.params.flags & proto::kKeepSpecial) != 0;
+    try {
+        // Where the text ends does not depend on what is shown of it.
+        tracked.stops = std::make_unique<StopSearch>(
+            *tokens, text::TextRules{*strings, tracked.params.min_tokens, false, !keeps_special}, prompt);
+    } catch (const text::TextError&) {
+        return nullptr;
+    }
+    tracked.prompt_length = prompt.size();
+    return tracked.stops.get();
 }
 
 void SequenceStates::account(std::size_t thread, std::uint32_t slot, bool in_parts) {
@@ -76,8 +109,10 @@ void SequenceStates::account(std::size_t thread, std::uint32_t slot, bool in_par
 }
 
 void SequenceStates::account(Tracked& tracked) {
-    const std::uint64_t bytes = sizeof(tracked) - sizeof(tracked.state) + tracked.state.bytes() +
-                                tracked.breakers.capacity() * sizeof(std::int32_t);
+    const std::uint64_t bytes =
+        sizeof(tracked) - sizeof(tracked.state) + tracked.state.bytes() +
+        (tracked.breakers.capacity() + tracked.stop_words.capacity()) * sizeof(std::int32_t) +
+        (tracked.stops == nullptr ? 0 : tracked.stops->bytes());
     // Wraps where it has shrunk, and the sum back with it.
     if (bytes != tracked.bytes) {
         totals_->bytes.fetch_add(bytes - tracked.bytes, std::memory_order_relaxed);

@@ -9,6 +9,7 @@
 #include <span>
 #include <vector>
 
+#include "daemon/worker/stop_search.h"
 #include "proto/plane.h"
 #include "proto/sampling.h"
 #include "sampler/sequence_state.h"
@@ -36,10 +37,13 @@ class SequenceStates {
         std::optional<std::uint32_t> kept = std::nullopt;
     };
     // The state of the sequence that was admitted to this slot with this number; begun anew when that is
-    // another, or has other parameters or breakers. When its log has the next revision, cut to what that
-    // kept; another one: doubted.
+    // another, or has other parameters, breakers or stop strings (proto/stop_words.h). When its log has the
+    // next revision, cut to what that kept; another one: doubted.
     sampler::SequenceState& of(std::size_t thread, const Which& which, const proto::SamplingParams& params,
-                               sampler::TokenLists dry_breakers);
+                               sampler::TokenLists dry_breakers, std::span<const std::int32_t> stop_words);
+    // The search for the stop strings of a sequence that of() was asked for. Null: they are none.
+    StopSearch* stops_of(std::size_t thread, std::uint32_t slot, const text::TokenTable* tokens,
+                         std::span<const std::int32_t> prompt);
     // After what may have made of()'s state grow. `in_parts`: more of its log is to be followed.
     void account(std::size_t thread, std::uint32_t slot, bool in_parts);
 
@@ -55,7 +59,7 @@ class SequenceStates {
 
     // How many tokens of its log have been followed; 0: none is known.
     std::size_t followed(std::size_t thread, std::uint32_t slot, std::uint32_t admission) const {
-        return knows(thread, slot, admission) ? tracked_[thread * sequences_ + slot]->state.length() : 0;
+        return knows(thread, slot, admission) ? tracked_[thread * sequences_ + slot]->followed() : 0;
     }
 
     // The number of the sampler's look, of all its sessions: by it states are used sooner or later.
@@ -71,6 +75,7 @@ class SequenceStates {
     struct Tracked {
         Tracked(std::uint32_t vocab, std::uint32_t max_length) : state(vocab, max_length) {}
         void come_to(const Which& which);
+        std::size_t followed() const;
         std::uint32_t admission = 0;
         std::uint32_t revision = 0;
         std::uint64_t used = 0;   // at this look
@@ -78,7 +83,10 @@ class SequenceStates {
         bool in_parts = false;    // while a long log is followed so
         proto::SamplingParams params;
         std::vector<std::int32_t> breakers;
+        std::vector<std::int32_t> stop_words;
         sampler::SequenceState state;
+        std::unique_ptr<StopSearch> stops;  // where there are stop words and of()'s caller has asked for it
+        std::size_t prompt_length = 0;      // of `stops`
     };
 
     void account(Tracked& tracked);

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "proto/hotness_order.h"
+#include "text/text_error.h"
 
 namespace croupier::daemon {
 
@@ -28,10 +29,20 @@ shm::Result<SessionView::Orders> SessionView::copy_orders(const shm::Segment& se
     return orders;
 }
 
+std::optional<text::TokenTable> SessionView::view_tokens(const shm::Segment& segment) {
+    if (segment.token_table().empty()) return std::nullopt;
+    try {
+        return text::TokenTable::view(segment.token_table());
+    } catch (const text::TextError&) {
+        return std::nullopt;
+    }
+}
+
 SessionView::SessionView(shm::Segment segment, Orders orders, std::uint32_t threads,
                          proto::StateTotals& totals)
     : segment_(std::move(segment)),
       orders_(std::move(orders)),
+      tokens_(view_tokens(segment_)),
       states_(segment_.geometry().vocab, segment_.geometry().max_length, segment_.geometry().max_sequences,
               threads, totals),
       shares_(segment_.geometry(), threads),

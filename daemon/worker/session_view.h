@@ -24,6 +24,7 @@
 #include "shm/logits_forecast.h"
 #include "shm/prefault.h"
 #include "shm/segment.h"
+#include "text/token_table.h"
 
 namespace croupier::daemon {
 
@@ -61,6 +62,8 @@ class SessionView {
     LateRankWatch& late_ranks() { return late_ranks_; }
 
     SequenceStates& states() { return states_; }
+    // Null: the session has no tokenizer, or somebody has broken it.
+    const text::TokenTable* tokens() const { return tokens_ ? &*tokens_ : nullptr; }
     StepShares& shares() { return shares_; }
     // What one thread has copied of the sequence that it decides.
     SequenceLists& lists(std::size_t thread) { return lists_[thread]; }
@@ -95,6 +98,7 @@ class SessionView {
         std::vector<std::vector<std::uint32_t>> places;  // [rank][block - its first one]
     };
     static shm::Result<Orders> copy_orders(const shm::Segment& segment);
+    static std::optional<text::TokenTable> view_tokens(const shm::Segment& segment);
     // With the place in the slice where rows of the column's window stand whole.
     sampler::RowView lean_view(const CheckedStep& step, std::uint32_t column,
                                std::span<const sampler::Slice> slices) const;
@@ -109,6 +113,7 @@ class SessionView {
     shm::Segment segment_;
     Orders orders_;
     std::uint64_t id_ = 0;
+    std::optional<text::TokenTable> tokens_;  // read in place
     SequenceStates states_;
     StepShares shares_;
     std::vector<SequenceLists> lists_;                     // [thread]

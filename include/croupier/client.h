@@ -35,7 +35,8 @@ typedef struct croupier_open_options {
     uint32_t max_length; /* prompt and output of one sequence */
     uint32_t max_bias;
     uint32_t max_stop_ids;
-    uint32_t max_list_tokens; /* words of allowed ids, bad words and DRY breakers of one sequence together */
+    uint32_t max_list_tokens; /* words of all lists of one sequence together; a stop string of n bytes has
+                                 1 + (n + 3) / 4 */
     uint32_t mask_rows;       /* masks of a step, one a row */
     uint32_t summaries;       /* 1: writers give the largest logit of each tile too; used with tiles of 64 */
     uint32_t takeover;        /* 1: fence a live holder of the name */
@@ -75,6 +76,10 @@ typedef struct croupier_open_options {
      * needs shared memory for a whole row of each window, in place of each row. */
     uint32_t max_windows;
     uint32_t reserved; /* 0 */
+    /* The path of the model's tokenizer.json or tiktoken file, for stop strings and croupier_text(). NULL:
+     * the session has neither. It is read here and now; samplers get the bytes of its tokens with the
+     * session. */
+    const char* tokenizer;
 } croupier_open_options;
 
 static inline void croupier_open_options_init(croupier_open_options* options) {
@@ -193,6 +198,18 @@ size_t croupier_list(const croupier_session* session, uint64_t* uids, size_t roo
 /* A live sequence's output, as far as steps were waited for; returns its length or -1, writes at most `room`.
  */
 int64_t croupier_output(const croupier_session* session, uint64_t uid, int32_t* tokens, size_t room);
+
+/* The released text of a live sequence's output, as far as steps were waited for, from byte `from` on: writes
+ * at most `room` bytes and returns how many there are, or -1. The text is UTF-8. Whole characters are
+ * released, and nothing that may still become a part of a stop string; when the sequence ends, all that is
+ * left. A truncate takes the released text of the tokens back that it takes back. */
+int64_t croupier_text(const croupier_session* session, uint64_t uid, uint64_t from, char* bytes, size_t room,
+                      croupier_error* error);
+
+/* Whether the last token of a live sequence's output completes a stop string: 1, and which and where it
+ * begins; 0; or -1. For a client that has resumed a session and did not see the decision. */
+int croupier_stop_string(const croupier_session* session, uint64_t uid, uint32_t* stop_string,
+                         uint64_t* stop_begin, croupier_error* error);
 
 /* Publishes a step: one column a sequence, of which one element has `column_size` bytes. The step has a
  * decision for each of their rows, in this order. Fails with ring_full when every slot is in flight.

@@ -12,6 +12,7 @@
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "croupier/client.h"
@@ -46,6 +47,7 @@ struct Sequence {
     std::vector<std::int32_t> allowed_ids;
     std::vector<std::int32_t> bad_words;     // each list's length, then its ids
     std::vector<std::int32_t> dry_breakers;  // likewise
+    std::vector<std::string> stop_strings;
 };
 
 // The decisions of a step, valid until the next call on the session.
@@ -131,6 +133,11 @@ class Session {
         plain.bad_words_count = sequence.bad_words.size();
         plain.dry_breakers = sequence.dry_breakers.data();
         plain.dry_breakers_count = sequence.dry_breakers.size();
+        std::vector<croupier_string> stop_strings;
+        for (const std::string& stop : sequence.stop_strings)
+            stop_strings.push_back({stop.data(), stop.size()});
+        plain.stop_strings = stop_strings.data();
+        plain.stop_string_count = stop_strings.size();
         croupier_error error{};
         if (croupier_add(session_.get(), &plain, &error) != 0) throw Failure(error);
     }
@@ -167,6 +174,30 @@ class Session {
         std::vector<std::int32_t> tokens(length > 0 ? static_cast<std::size_t>(length) : 0);
         croupier_output(session_.get(), uid, tokens.data(), tokens.size());
         return tokens;
+    }
+
+    // The released text from this byte on.
+    std::string text(std::uint64_t uid, std::uint64_t from = 0) const {
+        croupier_error error{};
+        std::string text;
+        while (true) {
+            const std::int64_t there =
+                croupier_text(session_.get(), uid, from, text.data(), text.size(), &error);
+            if (there < 0) throw Failure(error);
+            const bool is_whole = static_cast<std::size_t>(there) == text.size();
+            text.resize(static_cast<std::size_t>(there));
+            if (is_whole) return text;
+        }
+    }
+
+    // The stop string that the last token of its output completes, and where it begins.
+    std::optional<std::pair<std::uint32_t, std::uint64_t>> stop_string(std::uint64_t uid) const {
+        croupier_error error{};
+        std::pair<std::uint32_t, std::uint64_t> found;
+        const int status = croupier_stop_string(session_.get(), uid, &found.first, &found.second, &error);
+        if (status < 0) throw Failure(error);
+        if (status == 0) return std::nullopt;
+        return found;
     }
 
     std::uint64_t submit(std::span<const croupier_column> columns) {

@@ -75,7 +75,11 @@ enum {
      * sequences itself, where a decision that stopped would make later steps in flight void. */
     CROUPIER_STOPS_ONLY_BAN = 4,
     /* The drawn token's rank is the number of tokens at or above it, itself among them, as vLLM counts. */
-    CROUPIER_RANK_COUNTS_TIES = 8
+    CROUPIER_RANK_COUNTS_TIES = 8,
+    /* Of croupier_text(): the text ends after the stop string or stop token that ended it, not before. */
+    CROUPIER_INCLUDE_STOP = 16,
+    /* Of croupier_text(): special tokens are in it. */
+    CROUPIER_KEEP_SPECIAL = 32
 };
 
 /* The controls that a request may put in an order of its own. */
@@ -171,6 +175,12 @@ typedef struct croupier_bias {
     float bias;
 } croupier_bias;
 
+/* So many bytes of UTF-8. */
+typedef struct croupier_string {
+    const char* bytes;
+    size_t count;
+} croupier_string;
+
 /* A request: croupier_sequence_init(), then params and what else it has. */
 typedef struct croupier_sequence {
     uint32_t size;
@@ -195,6 +205,10 @@ typedef struct croupier_sequence {
     size_t bad_words_count;
     const int32_t* dry_breakers;
     size_t dry_breakers_count;
+    /* The first of these that the output's text has ends the sequence. They need a session with a tokenizer.
+     * Up to CROUPIER_MAX_STOP_STRINGS, each of 1 to CROUPIER_MAX_STOP_STRING_BYTES bytes. */
+    const croupier_string* stop_strings;
+    size_t stop_string_count;
 } croupier_sequence;
 
 static inline void croupier_sequence_init(croupier_sequence* sequence) {
@@ -208,8 +222,9 @@ static inline void croupier_sequence_init(croupier_sequence* sequence) {
 enum {
     CROUPIER_STOPPED_EOS = 1,
     CROUPIER_STOPPED_TOKEN = 2,
-    CROUPIER_STOPPED_LENGTH = 4, /* max_tokens, or max_length */
-    CROUPIER_STOPPED = 7,
+    CROUPIER_STOPPED_LENGTH = 4,  /* max_tokens, or max_length */
+    CROUPIER_STOPPED_STRING = 64, /* a stop string: stop_string, stop_begin */
+    CROUPIER_STOPPED = 71,
     CROUPIER_GREEDY = 8,
     CROUPIER_TRUNCATED = 16,
     CROUPIER_SUPPORT_CUT = 32 /* more tokens were left to draw from than the request asked for */
@@ -265,6 +280,13 @@ typedef struct croupier_decision {
     const croupier_survivor* support;
     uint32_t support_count;
     uint32_t support_total; /* how many were left to draw from; 0 where none were asked for */
+    /* In a session with a tokenizer: how many bytes of the sequence's text are released after this token
+     * (croupier_text). With CROUPIER_STOPPED_STRING, stop_begin is the byte of the text at which the stop
+     * string begins, and stop_string its place in the request's list. */
+    uint64_t text_bytes;
+    uint64_t stop_begin;
+    uint32_t stop_string;
+    uint32_t reserved;
 } croupier_decision;
 
 /* What a session can be asked for at most; a daemon's configuration may allow less. */
@@ -279,6 +301,8 @@ enum {
     CROUPIER_MAX_BIAS = 4096,
     CROUPIER_MAX_STOP_IDS = 256,
     CROUPIER_MAX_LIST_TOKENS = 1 << 16,
+    CROUPIER_MAX_STOP_STRINGS = 16,
+    CROUPIER_MAX_STOP_STRING_BYTES = 256,
     CROUPIER_MAX_CHILD = 1023,
     CROUPIER_MAX_LOGPROBS = 1024, /* of croupier_decide() */
     CROUPIER_MAX_SESSION_LOGPROBS = 64,

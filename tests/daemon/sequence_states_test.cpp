@@ -32,7 +32,7 @@ struct Fixture {
     void use(std::uint32_t slot, std::uint64_t look, std::size_t thread = 0) {
         states.note_look(look);
         const std::vector<std::int32_t> prompt = {1, 2, 3, 1, 2};
-        auto& state = states.of(thread, {slot, kFirst, 0}, penalised(), {});
+        auto& state = states.of(thread, {slot, kFirst, 0}, penalised(), {}, {});
         if (!state.follow(prompt, {})) FAIL("slot " << slot);
         states.account(thread, slot, false);
     }
@@ -155,7 +155,7 @@ TEST_CASE("a state is cut to what the next revision kept, and compares its log b
     for (std::int32_t place = 0; place < 50; ++place) log[static_cast<std::size_t>(place)] = place;
     Fixture fixture;
     const auto follow = [&](std::uint32_t revision, std::optional<std::uint32_t> kept) {
-        auto& state = fixture.states.of(0, {3, kFirst, revision, kept}, penalised(), {});
+        auto& state = fixture.states.of(0, {3, kFirst, revision, kept}, penalised(), {}, {});
         REQUIRE(state.follow(std::span(log).first(5), std::span(log).subspan(5)));
         for (std::uint32_t token = 0; token < 100; ++token) {
             const bool stands = std::find(log.begin(), log.end(), token) != log.end();
@@ -180,7 +180,7 @@ TEST_CASE("a session that ends takes its bytes out of the sampler's count") {
     proto::StateTotals totals{};
     {
         SequenceStates states(1000, 64, kSequences, 1, totals);
-        states.of(0, {3, 1, 0}, penalised(), {});
+        states.of(0, {3, 1, 0}, penalised(), {}, {});
         states.account(0, 3, false);
         CHECK(totals.bytes.load() > 0);
     }

@@ -110,6 +110,55 @@ TEST_CASE("a session through a relay gives the tokens of a local one, over 127.0
     serve_like_a_local_session(TwoHosts(), masked);
 }
 
+TEST_CASE("stop strings and texts come through a relay, and to the client that resumes the session") {
+    const TwoHosts hosts;
+    LastStage stage(hosts);
+    stage.start_relay();
+    const Pieces pieces = small_alphabet_pieces(RemoteScheduler::kVocab);
+    const TokenizerFile tokenizer(tiktoken_file(pieces));
+    std::unique_ptr<RelayGroup> group;
+    std::unique_ptr<client::Session> session;
+    const auto open = [&] {
+        session.reset();
+        group.reset();
+        group = std::make_unique<RelayGroup>(stage.route());
+        client::OpenOptions options = options_through(stage.route(), *group);
+        options.name = "texts";
+        options.resume = 1;
+        options.tokenizer = tokenizer.path().c_str();
+        session = std::make_unique<client::Session>(options);
+    };
+    open();
+    stage.start_writer(session->segment_path());
+    client::Sequence sequence = SmallEngine::sequence(4, RemoteScheduler::kVocab);
+    sequence.stop_strings = {"bba", "aab\u20AC", "abab"};
+    sequence.params.min_tokens = 2;
+    session->add(sequence);
+    const std::string unfinished = unfinished_of(pieces, sequence.prompt);
+    const croupier_column column{4, nullptr, 1, 0};
+    std::vector<std::int32_t> output;
+    int stops = 0;
+    for (int position = 0; position < 30; ++position) {
+        session->submit({&column, 1});
+        const auto step = session->wait(20000);
+        REQUIRE(step);
+        const croupier_decision decision = step->decisions[0];
+        REQUIRE(decision.error == 0);
+        output.push_back(decision.token);
+        const ReferenceText text =
+            reference_text(pieces, {sequence.stop_strings, 2, false}, unfinished, output, OtherEnd::none);
+        stops += text.stop ? 1 : 0;
+        CHECK(((decision.flags & CROUPIER_STOPPED_STRING) != 0) == text.stop.has_value());
+        CHECK(decision.text_bytes == text.released.size());
+        CHECK(session->text(4) == text.released);
+        if (position % 7 == 6) open();
+        CHECK(session->text(4) == text.released);
+        CHECK(session->stop_string(4) == text.stop);
+    }
+    CHECK(stops > 1);
+    session->close();
+}
+
 TEST_CASE("a session through a relay gives the tokens of a local one, between two network namespaces") {
     std::string why_not;
     const auto hosts = TwoHosts::in_namespaces(why_not);

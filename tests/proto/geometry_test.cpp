@@ -261,6 +261,10 @@ TEST_CASE("a geometry that differs is told by the first option that does") {
         present.has_order = 1;
         CHECK(difference() == "the hotness order is given in the session and absent in the options");
     }
+    SECTION("by the tokenizer") {
+        present.token_table_bytes = 500;
+        CHECK(difference() == "the tokenizer is one of 500 bytes in the session and absent in the options");
+    }
     SECTION("by what the ranks hold") {
         present.shards[1].count += 1;
         CHECK_THAT(difference(),
@@ -271,7 +275,7 @@ TEST_CASE("a geometry that differs is told by the first option that does") {
         CHECK_THAT(difference(), Catch::Contains("of rank 63 is 5 in the session and 0 in the options"));
     }
     SECTION("by any word") {
-        constexpr std::size_t kNumbers = 17;
+        constexpr std::size_t kNumbers = 19;
         for (std::size_t word = 0; word < kNumbers; ++word) {
             Geometry other = asked;
             std::uint32_t value = 0;

@@ -43,6 +43,7 @@ std::vector<Region> regions_of(const Geometry& g, const SegmentLayout& l) {
         {"support", l.support, g.max_support == 0 ? 0 : l.support_slot_stride * g.slots, 4096},
         {"lean parts", l.lean, l.lean_slot_stride * g.slots, 4096},
         {"block requests", l.requests, l.request_slot_stride * g.slots, 4096},
+        {"tokens' bytes", l.token_table, g.token_table_bytes, 4096},
         {"token logs", l.token_logs, l.token_log_stride * g.max_sequences, 4096},
     };
 }

@@ -30,6 +30,7 @@ class RandomGeometry {
         g.mask_rows = between(0, kMaxBatch);
         g.has_order = between(0, 1);
         g.has_summaries = between(0, 1);
+        g.token_table_bytes = between(0, 1) == 0 ? 0 : between(1, kMaxTokenTableBytes);
         cut_shards(g);
         // A rank of a million ids has too many tiles of one.
         const RankShard& last = g.shards[g.tp - 1];

@@ -87,9 +87,10 @@ TEST_CASE("a full table and what does not fit an entry are refused, naming the o
     listed.allowed_ids = std::span(prompt).first(3);
     listed.bad_words = std::span(prompt).first(3);
     listed.dry_breakers = std::span(prompt).first(3);
-    CHECK(table.add(listed).error().message.find("9 words of allowed ids, bad words and DRY breakers, the "
-                                                 "session was opened for 8; open it with a larger "
-                                                 "max_list_tokens") != std::string::npos);
+    CHECK(table.add(listed).error().message.find(
+              "9 words of allowed ids, bad words, DRY breakers and stop strings, the "
+              "session was opened for 8; open it with a larger "
+              "max_list_tokens") != std::string::npos);
     for (std::uint64_t uid = 0; uid < 8; ++uid) REQUIRE(table.add(sequence(uid, std::span(prompt).first(1))));
     CHECK(table.add(sequence(9, std::span(prompt).first(1))).error().code == Errc::table_full);
     table.remove(3);
