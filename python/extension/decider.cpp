@@ -172,9 +172,9 @@ void bind_decider(nb::module_& module) {
             [](Decider& self, nb::handle logits, nb::handle prompt, nb::handle output, nb::handle params,
                nb::handle bias, nb::handle stop_ids, nb::handle allowed_ids, nb::handle bad_words,
                nb::handle dry_breakers, nb::handle mask, nb::handle wants_support, nb::handle feedback) {
-                return self.decide(
-                    {logits, mask, wants_support, feedback},
-                    {prompt, output, params, bias, stop_ids, allowed_ids, bad_words, dry_breakers});
+                return self.decide({logits, mask, wants_support, feedback},
+                                   {prompt, output, params, bias, stop_ids, allowed_ids, bad_words,
+                                    dry_breakers, nb::none()});
             },
             nb::arg("logits").none(), nb::arg("prompt").none() = nb::tuple(),
             nb::arg("output").none() = nb::tuple(), nb::kw_only(), nb::arg("params").none() = nb::none(),

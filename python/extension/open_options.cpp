@@ -43,7 +43,8 @@ namespace {
     FIELD(server_key)              \
     FIELD(client_public_key)       \
     FIELD(client_secret_key)       \
-    FIELD(hotness_file)
+    FIELD(hotness_file)            \
+    FIELD(tokenizer)
 
 constexpr std::size_t bytes_of_fields() {
     using Options = croupier_open_options;

@@ -24,13 +24,17 @@ struct Flag {
     std::uint32_t bit;
     const char* meaning;
 };
-constexpr std::array kFlags = {Flag{"ignore_eos", CROUPIER_IGNORE_EOS, "EOS does not end the sequence"},
-                               Flag{"no_logprob", CROUPIER_NO_LOGPROB,
-                                    "the decision's log-prob is NaN, which saves a pass over the row"},
-                               Flag{"stops_only_ban", CROUPIER_STOPS_ONLY_BAN,
-                                    "EOS and stop ids are banned until min_tokens are out, and end nothing"},
-                               Flag{"rank_counts_ties", CROUPIER_RANK_COUNTS_TIES,
-                                    "the drawn token's rank counts all tokens at or above it, as vLLM does"}};
+constexpr std::array kFlags = {
+    Flag{"ignore_eos", CROUPIER_IGNORE_EOS, "EOS does not end the sequence"},
+    Flag{"no_logprob", CROUPIER_NO_LOGPROB,
+         "the decision's log-prob is NaN, which saves a pass over the row"},
+    Flag{"stops_only_ban", CROUPIER_STOPS_ONLY_BAN,
+         "EOS and stop ids are banned until min_tokens are out, and end nothing"},
+    Flag{"rank_counts_ties", CROUPIER_RANK_COUNTS_TIES,
+         "the drawn token's rank counts all tokens at or above it, as vLLM does"},
+    Flag{"include_stop", CROUPIER_INCLUDE_STOP,
+         "the text ends after the stop string or stop token that ended it"},
+    Flag{"keep_special", CROUPIER_KEEP_SPECIAL, "special tokens are a part of the text"}};
 
 constexpr const auto& names_of(proto::Rng /*of*/) {
     return proto::kRngNames;

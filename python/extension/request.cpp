@@ -101,6 +101,24 @@ std::vector<croupier_bias> bias_of(nb::handle given) {
     return all;
 }
 
+std::vector<std::string> strings_of(nb::handle given, const std::string& name) {
+    std::vector<std::string> strings;
+    if (given.is_none()) return strings;
+    require_iterable(given, name, "a list of strings");
+    for (const nb::handle each : given) {
+        Py_ssize_t bytes = 0;
+        const char* const text =
+            nb::isinstance<nb::str>(each) ? PyUnicode_AsUTF8AndSize(each.ptr(), &bytes) : nullptr;
+        if (text == nullptr) {
+            PyErr_Clear();  // a lone surrogate
+            throw bad_argument(name + "[" + std::to_string(strings.size()) + "] is " + shown(each) +
+                               "; allowed: a string that has a UTF-8 form");
+        }
+        strings.emplace_back(text, static_cast<std::size_t>(bytes));
+    }
+    return strings;
+}
+
 }  // namespace
 
 std::uint64_t uid_of(nb::handle value) {
@@ -118,7 +136,10 @@ Request::Request(std::uint64_t uid, const RequestArguments& arguments)
       allowed_ids_(ids_of(arguments.allowed_ids, "allowed_ids")),
       bad_words_(lists_of(arguments.bad_words, "bad_words")),
       dry_breakers_(lists_of(arguments.dry_breakers, "dry_breakers")),
-      bias_(bias_of(arguments.bias)) {}
+      bias_(bias_of(arguments.bias)),
+      stop_texts_(strings_of(arguments.stop_strings, "stop_strings")) {
+    for (const std::string& each : stop_texts_) stop_strings_.push_back({each.data(), each.size()});
+}
 
 croupier_sequence Request::sequence() const {
     croupier_sequence plain;
@@ -139,6 +160,8 @@ croupier_sequence Request::sequence() const {
     plain.bad_words_count = bad_words_.size();
     plain.dry_breakers = dry_breakers_.data();
     plain.dry_breakers_count = dry_breakers_.size();
+    plain.stop_strings = stop_strings_.data();
+    plain.stop_string_count = stop_strings_.size();
     return plain;
 }
 

@@ -165,6 +165,35 @@ class Session {
         });
     }
 
+    nb::bytes text(nb::handle given, nb::handle start) {
+        const std::uint64_t uid = uid_of(given);
+        const auto from = number_of<std::uint64_t>(start);
+        if (!from) throw bad_argument("start is " + shown(start) + "; allowed: a byte of the released text");
+        std::string bytes;
+        held_.use_briefly([&](croupier_session* session) {
+            const auto read = [&] {
+                return static_cast<std::size_t>(checked([&](croupier_error* error) {
+                    return croupier_text(session, uid, *from, bytes.data(), bytes.size(), error);
+                }));
+            };
+            bytes.resize(read());
+            read();
+        });
+        return nb::bytes(bytes.data(), bytes.size());
+    }
+
+    nb::object stop_string(nb::handle given) {
+        const std::uint64_t uid = uid_of(given);
+        std::uint32_t stop = 0;
+        std::uint64_t begin = 0;
+        const int found = held_.use_briefly([&](croupier_session* session) {
+            return checked([&](croupier_error* error) {
+                return croupier_stop_string(session, uid, &stop, &begin, error);
+            });
+        });
+        return found == 0 ? nb::none() : nb::object(nb::make_tuple(stop, begin));
+    }
+
     void add(nb::handle uid, const RequestArguments& arguments) {
         const Request request(uid_of(uid), arguments);
         held_.use_briefly([&](croupier_session* session) {
@@ -333,22 +362,36 @@ void bind_session(nb::module_& module) {
              nb::sig("def output(self, uid: int) -> IntList"),
              "A live sequence's output, as far as steps were waited for.")
         .def(
+            "text", &Session::text, nb::arg("uid").none(), nb::arg("start").none() = 0,
+            nb::sig("def text(self, uid: int, start: int = 0) -> bytes"),
+            "The released text of a live sequence's output as UTF-8, from byte `start` on: whole characters, "
+            "and nothing that may still become a part of a stop string.")
+        .def("stop_string", &Session::stop_string, nb::arg("uid").none(),
+             nb::sig("def stop_string(self, uid: int) -> tuple[int, int] | None"),
+             "Which stop string the last token of a live sequence's output completes, and where it begins: "
+             "for "
+             "a client that has resumed a session and did not see the decision.")
+        .def(
             "add",
             [](Session& self, nb::handle uid, nb::handle prompt, nb::handle output, nb::handle params,
                nb::handle bias, nb::handle stop_ids, nb::handle allowed_ids, nb::handle bad_words,
-               nb::handle dry_breakers) {
-                self.add(uid, {prompt, output, params, bias, stop_ids, allowed_ids, bad_words, dry_breakers});
+               nb::handle dry_breakers, nb::handle stop_strings) {
+                self.add(uid, {prompt, output, params, bias, stop_ids, allowed_ids, bad_words, dry_breakers,
+                               stop_strings});
             },
             nb::arg("uid").none(), nb::arg("prompt").none(), nb::kw_only(),
             nb::arg("output").none() = nb::tuple(), nb::arg("params").none() = nb::none(),
             nb::arg("bias").none() = nb::none(), nb::arg("stop_ids").none() = nb::tuple(),
             nb::arg("allowed_ids").none() = nb::tuple(), nb::arg("bad_words").none() = nb::tuple(),
-            nb::arg("dry_breakers").none() = nb::tuple(),
+            nb::arg("dry_breakers").none() = nb::tuple(), nb::arg("stop_strings").none() = nb::tuple(),
             nb::sig("def add(self, uid: int, prompt: Ids, *, output: Ids = (), params: Params | None = None, "
                     "bias: dict[int, float] | None = None, stop_ids: Ids = (), allowed_ids: Ids = (), "
                     "bad_words: collections.abc.Sequence[Ids] = (), "
-                    "dry_breakers: collections.abc.Sequence[Ids] = ()) -> None"),
-            "Admits a sequence. `output` was decided earlier, elsewhere: a sequence that comes back.")
+                    "dry_breakers: collections.abc.Sequence[Ids] = (), "
+                    "stop_strings: collections.abc.Sequence[str] = ()) -> None"),
+            "Admits a sequence. `output` was decided earlier, elsewhere: a sequence that comes back. The "
+            "first "
+            "of `stop_strings` that the output's text has ends it; they need a session with a tokenizer.")
         .def(
             "submit", &Session::submit, nb::arg("uids").none(), nb::arg("masks").none() = nb::none(),
             nb::arg("mask_rows").none() = nb::none(), nb::arg("rows").none() = nb::none(),

@@ -23,6 +23,12 @@ Decision copy_of(const croupier_decision& decision) {
     return copy;
 }
 
+template <typename Value>
+nb::object stop_value(const Decision& decision, Value value) {
+    if ((decision.plain.flags & CROUPIER_STOPPED_STRING) == 0) return nb::none();
+    return nb::int_(value);
+}
+
 // Of one value a column.
 template <typename Value, typename Read>
 nb::object column_view(const Step& step, const char* format, const Read& read) {
@@ -83,6 +89,17 @@ void bind_decision(nb::module_& module) {
             "uid", [](const Decision& self) { return self.plain.uid; },
             "the sequence that it was decided for")
         .def_prop_ro(
+            "text_bytes", [](const Decision& self) { return self.plain.text_bytes; },
+            "bytes of the sequence's text that are released after the token; 0 without a tokenizer")
+        .def_prop_ro(
+            "stop_string", [](const Decision& self) { return stop_value(self, self.plain.stop_string); },
+            nb::for_getter(nb::sig("def stop_string(self) -> int | None")),
+            "which of the request's stop strings ended the sequence; None: none did")
+        .def_prop_ro(
+            "stop_begin", [](const Decision& self) { return stop_value(self, self.plain.stop_begin); },
+            nb::for_getter(nb::sig("def stop_begin(self) -> int | None")),
+            "the byte of the text at which it begins")
+        .def_prop_ro(
             "error_text", [](const Decision& self) { return croupier_decision_error_text(self.plain.error); },
             "the error in words")
         .def("__repr__", &describe);
@@ -110,6 +127,7 @@ nb::object stopped_by(std::uint16_t flags) {
     if ((flags & CROUPIER_STOPPED_EOS) != 0) return nb::str("eos");
     if ((flags & CROUPIER_STOPPED_TOKEN) != 0) return nb::str("token");
     if ((flags & CROUPIER_STOPPED_LENGTH) != 0) return nb::str("length");
+    if ((flags & CROUPIER_STOPPED_STRING) != 0) return nb::str("stop_string");
     return nb::none();
 }
 

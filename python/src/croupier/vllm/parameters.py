@@ -28,7 +28,16 @@ SAME_NAMES = (
 _ENGINE_NAMES = frozenset(
     {"seed", "eos_token_id", "max_tokens", "flags", "child", "logprobs", "logprob_mode", "support"}
 )
-_FLAG_NAMES = frozenset({"ignore_eos", "no_logprob", "stops_only_ban", "rank_counts_ties"})
+_FLAG_NAMES = frozenset(
+    {
+        "ignore_eos",
+        "no_logprob",
+        "stops_only_ban",
+        "rank_counts_ties",
+        "include_stop",
+        "keep_special",
+    }
+)
 # Croupier's own controls, by extra_args: the parameters that vLLM has no field for.
 OWN_NAMES = frozenset(PARAMETER_NAMES) - frozenset(SAME_NAMES) - _ENGINE_NAMES - _FLAG_NAMES
 MAX_SESSION_LOGPROBS = 64
