@@ -222,6 +222,11 @@ void add_run_options(CLI::App& command, SimOptions& options) {
         ->capture_default_str()
         ->check(CLI::Range(0U, 10'000'000U))
         ->group(group);
+    command
+        .add_flag("--stops", options.stops,
+                  "The session has a tokenizer and most requests have stop strings; their ends and every "
+                  "released byte are verified")
+        ->group(group);
     command.add_option("--kills", options.kills, "Number of kills by --chaos")
         ->capture_default_str()
         ->check(CLI::Range(0U, 100'000U))

@@ -21,6 +21,7 @@ client::Session open_session(const World& world) {
     client::geometry_to_abi(world.vocabulary.geometry, options);
     options.order = world.vocabulary.order.empty() ? nullptr : world.vocabulary.order.data();
     options.resume = 1;
+    if (world.options.stops) options.tokenizer = world.tokenizer_path.c_str();
     options.decisions_over_zmq = world.options.decisions_over_zmq ? 1 : 0;
     options.randoms_supplied = world.options.randoms_in_ring ? 1 : 0;
     options.timeout_ms = kOpenTimeoutMs;
@@ -52,6 +53,7 @@ client::Sequence client_sequence(const World& world, const Request& request) {
     sequence.allowed_ids = request.allowed_ids;
     sequence.bad_words = request.bad_words;
     sequence.dry_breakers = request.dry_breakers;
+    sequence.stop_strings = request.stop_strings;
     return sequence;
 }
 

@@ -34,6 +34,12 @@ void copy_text(char* to, std::size_t room, const std::string& from) {
 
 }  // namespace
 
+std::uint64_t text_hash(std::string_view text) {
+    std::uint64_t hash = 0xCBF29CE484222325ULL;
+    for (const char byte : text) hash = (hash ^ static_cast<std::uint8_t>(byte)) * 0x100000001B3ULL;
+    return hash;
+}
+
 void Ledger::Unmap::operator()(std::byte* memory) const {
     ::munmap(memory, bytes);
 }

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "sim/latency_histogram.h"
@@ -21,7 +22,14 @@ struct LedgerEntry {
     std::uint8_t last = 0;      // the request ended with this token
     std::uint8_t from_log = 0;  // only the token is known; the rest of the decision was lost with a scheduler
     std::uint8_t anew = 0;      // the sequence was added again before this token, with its output so far
+    // Of the sequence's text, after this token, in a session with a tokenizer.
+    std::uint8_t stop_string = 0;
+    std::uint32_t stop_begin = 0;
+    std::uint32_t text_bytes = 0;
+    std::uint64_t text_hash = 0;
 };
+
+std::uint64_t text_hash(std::string_view text);
 
 enum class Delivery { appended, repeated, gap };
 
@@ -41,6 +49,7 @@ struct LedgerHead {
     std::atomic<std::uint64_t> gaps{0};
     std::atomic<std::uint64_t> recovered{0};  // delivered from a sequence's log after a scheduler's death
     std::atomic<std::uint64_t> truncated{0};
+    std::atomic<std::uint64_t> stop_strings{0};    // requests that a stop string ended
     std::atomic<std::uint64_t> replayed{0};        // tokens that were decided again
     std::atomic<std::uint64_t> rolled_back{0};     // those of them that did not stay
     std::atomic<std::uint64_t> block_requests{0};  // block requests in rank 0's segment

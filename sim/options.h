@@ -37,6 +37,7 @@ struct SimOptions {
     // Tokens that are decided from perturbed rows before a window decides them again, from their own; 0: rows
     // are not perturbed.
     std::uint32_t replay = 0;
+    bool stops = false;           // most requests have stop strings
     std::uint32_t truncates = 0;  // how often a sequence is truncated and decided again
     double stage_ms = 0.0;
     double arrival_rate = 0.0;  // requests a second; 0: all at once

@@ -57,6 +57,8 @@ std::string instance_of_segment(const std::string& path) {
 Orchestrator::Orchestrator(const SimOptions& options)
     : world_(options), chaos_(options), view_(world_), started_ns_(shm::monotonic_ns()) {
     world_.session_name = "sim-" + std::to_string(::getpid());
+    if (options.stops) tokenizer_.emplace(testing::tiktoken_file(world_.pieces));
+    if (tokenizer_) world_.tokenizer_path = tokenizer_->path();
     if (options.endpoint.empty()) {
         daemon_ = std::make_unique<testing::OwnDaemon>(daemon_options(options, world_.session_name));
         world_.endpoint = daemon_->endpoint();

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -42,6 +43,7 @@ class Orchestrator {
     std::size_t count_left_in_shm() const;
 
     World world_;
+    std::optional<testing::TokenizerFile> tokenizer_;
     Chaos chaos_;
     LiveView view_;
     std::uint64_t started_ns_;

@@ -86,6 +86,7 @@ Report collect_report(const World& world) {
     report.recovered = head.recovered.load();
     report.readmitted = head.readmitted.load();
     report.truncated = head.truncated.load();
+    report.stop_strings = head.stop_strings.load();
     report.replayed = head.replayed.load();
     report.rolled_back = head.rolled_back.load();
     report.block_requests = head.block_requests.load();
@@ -120,6 +121,7 @@ std::string to_json(const Report& report, const SimOptions& options) {
         {"recovered", report.recovered},
         {"readmitted", report.readmitted},
         {"truncated", report.truncated},
+        {"stop_strings", report.stop_strings},
         {"replayed", report.replayed},
         {"rolled_back", report.rolled_back},
         {"block_requests", report.block_requests},

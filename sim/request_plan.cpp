@@ -5,6 +5,7 @@
 
 #include "request/draw.h"
 #include "sim/keyed_hash.h"
+#include "testing/text_reference.h"
 
 namespace croupier::sim {
 namespace {
@@ -174,6 +175,44 @@ void choose_rare(Request& request, KeyedStream& random, const SimOptions& option
     }
 }
 
+// Most tokens of small_alphabet_pieces() are some letters, so that these are found after some dozens.
+std::string make_stop(KeyedStream& random) {
+    static const std::array<std::string, 6> kParts = {"a", "b", "c", "d", "\u20AC", "\uFFFD"};
+    std::string stop;
+    const bool has_all = random.chance(0.3);
+    for (std::uint32_t size = 3 + random.below(8); size > 0; --size)
+        stop += kParts[has_all && random.chance(0.3) ? random.below(6) : random.below(2)];
+    return stop;
+}
+
+// The end of one token that recurs in the request and the beginning of another one, of their letters.
+std::string stop_between(const Request& request, KeyedStream& random) {
+    const auto letters = [&] {
+        std::string piece =
+            testing::small_alphabet_piece(static_cast<std::uint32_t>(request.themes[random.below(kThemes)]));
+        std::erase_if(piece, [](char byte) { return byte < 'a' || byte > 'd'; });
+        return piece;
+    };
+    const std::string end = letters();
+    const std::string begin = letters();
+    return end.substr(end.size() - std::min<std::size_t>(end.size(), 1 + random.below(5))) +
+           begin.substr(0, random.below(5));
+}
+
+void add_stops(Request& request, KeyedStream& random) {
+    if (random.chance(0.3)) return;
+    request.stop_strings.resize(1 + random.below(random.chance(0.3) ? 16 : 4));
+    for (std::string& stop : request.stop_strings) {
+        if (random.chance(0.3)) stop = stop_between(request, random);
+        if (stop.empty()) stop = make_stop(random);
+    }
+    // Beginnings and ends of one another.
+    auto& stops = request.stop_strings;
+    if (stops.size() > 1 && random.chance(0.5)) stops[0] = stops[1] + "a";
+    if (stops.size() > 2 && random.chance(0.5)) stops[0] = "b" + stops[2];
+    if (random.chance(0.3)) request.params.flags |= proto::kIncludeStop;
+}
+
 Request make_request(const SimOptions& options, std::uint32_t index) {
     KeyedStream random(key_of(options.seed, kRequestKey, index));
     Request request;
@@ -199,6 +238,7 @@ Request make_request(const SimOptions& options, std::uint32_t index) {
     request.prompt_length = short_mostly(random, options.prompt_max);
     if (options.mix == SimMix::mixed) add_constraints(request, random, options);
     request.masked = request.masked || options.masked;
+    if (options.stops) add_stops(request, random);
     return request;
 }
 

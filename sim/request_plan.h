@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "proto/sampling.h"
@@ -15,7 +16,8 @@ namespace croupier::sim {
 constexpr std::uint32_t kMaxBiases = 16;
 constexpr std::uint32_t kMaxStops = 4;
 constexpr std::uint32_t kMaxListWords = 64;
-constexpr std::uint32_t kMostSiblings = 7;  // a request may be one of several children
+constexpr std::uint32_t kMaxStopWords = 256;  // of stop strings
+constexpr std::uint32_t kMostSiblings = 7;    // a request may be one of several children
 constexpr std::uint32_t kNeverPoisoned = UINT32_MAX;
 
 struct Request {
@@ -33,11 +35,12 @@ struct Request {
     std::vector<std::int32_t> allowed_ids;
     std::vector<std::int32_t> bad_words;     // for each list, its length and then its ids
     std::vector<std::int32_t> dry_breakers;  // same format
+    std::vector<std::string> stop_strings;
 
     // A row holds a NaN, or a mask may exclude every allowed id.
     bool may_fail() const { return poisoned_at != kNeverPoisoned || (masked && !allowed_ids.empty()); }
     std::uint64_t uid() const { return std::uint64_t{index} + 1; }
-    // Whether `token` at `position` ends the request, judged by the token alone.
+    // Whether `token` at `position` ends the request, judged by the token alone: not by stop strings.
     bool ends_with(std::uint32_t position, std::int32_t token) const;
 };
 

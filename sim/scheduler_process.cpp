@@ -247,11 +247,18 @@ void Scheduler::truncate_some(const StepInFlight& sent) {
 void Scheduler::deliver(const croupier_decision& decision) {
     if (decision.error == CROUPIER_DECISION_REJECTED) return;
     const std::uint32_t request = request_of(decision);
-    LedgerEntry entry{decision.token, decision.logprob, decision.flags, decision.error, 0, 0};
+    LedgerEntry entry;
+    entry.token = decision.token;
+    entry.logprob = decision.logprob;
+    entry.flags = decision.flags;
+    entry.error = decision.error;
+    if (world_.options.stops && decision.error == 0) note_text(decision, entry);
     entry.last = decision.error != 0 || (decision.flags & CROUPIER_STOPPED) != 0 ? 1 : 0;
     LedgerHead& head = ledger_.head();
     switch (ledger_.append(request, decision.position, entry)) {
         case Delivery::appended:
+            if ((decision.flags & CROUPIER_STOPPED_STRING) != 0)
+                head.stop_strings.fetch_add(1, std::memory_order_relaxed);
             return;
         case Delivery::repeated:
             // Repeated decisions are expected after a truncation.
@@ -269,6 +276,18 @@ void Scheduler::deliver(const croupier_decision& decision) {
                                      " arrived when the ledger had " +
                                      std::to_string(ledger_.count(request)) + " tokens");
     }
+}
+
+// The text is that after all rows of the step, of which this one's is a part: nothing that was released
+// changes.
+void Scheduler::note_text(const croupier_decision& decision, LedgerEntry& entry) const {
+    const std::string text = session_.text(decision.uid);
+    if (decision.text_bytes > text.size())
+        throw std::runtime_error("released text is gone: " + decision_text(decision));
+    entry.stop_string = static_cast<std::uint8_t>(decision.stop_string);
+    entry.stop_begin = static_cast<std::uint32_t>(decision.stop_begin);
+    entry.text_bytes = static_cast<std::uint32_t>(decision.text_bytes);
+    entry.text_hash = text_hash(std::string_view(text).substr(0, decision.text_bytes));
 }
 
 void Scheduler::retire_ended(Microbatch& batch) {

@@ -73,6 +73,7 @@ class Scheduler {
     // Throws unless the column was void.
     void check_void(const croupier_decision& decision, std::uint64_t step) const;
     void deliver(const croupier_decision& decision);
+    void note_text(const croupier_decision& decision, LedgerEntry& entry) const;
     // Throws if the decision belongs to no request.
     std::uint32_t request_of(const croupier_decision& decision) const;
     void truncate_some(const StepInFlight& sent);

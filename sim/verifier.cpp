@@ -23,6 +23,20 @@ std::string text_of(std::int32_t token, float logprob, unsigned flags, unsigned 
     return text;
 }
 
+testing::OtherEnd other_end(const proto::Decision& decision) {
+    if ((decision.flags & (proto::kStoppedByEos | proto::kStoppedByToken)) != 0)
+        return testing::OtherEnd::by_id;
+    const bool by_length = (decision.flags & proto::kStoppedByLength) != 0;
+    return by_length ? testing::OtherEnd::by_length : testing::OtherEnd::none;
+}
+
+bool same_text(const LedgerEntry& entry, const testing::ReferenceText& text) {
+    const auto [stop, begin] = text.stop.value_or(std::pair(0U, std::uint64_t{0}));
+    return entry.from_log != 0 ||
+           (entry.stop_string == stop && entry.stop_begin == begin &&
+            entry.text_bytes == text.released.size() && entry.text_hash == text_hash(text.released));
+}
+
 bool same(const LedgerEntry& entry, const proto::Decision& decision) {
     if (entry.token != decision.token) return false;
     // Only the token survived a killed scheduler; whether it ends the request must still be correct.
@@ -44,8 +58,17 @@ proto::Decision Verifier::decide_again(const Request& request, std::uint32_t pos
     return outcome.decision;
 }
 
+testing::ReferenceText Verifier::text_after(const Request& request, std::uint32_t position,
+                                            const proto::Decision& decision) {
+    const testing::ReferenceRules rules{request.stop_strings, request.params.min_tokens,
+                                        (request.params.flags & proto::kIncludeStop) != 0};
+    return testing::reference_text(world_.pieces, rules, unfinished_,
+                                   {output_.data(), std::size_t{position} + 1}, other_end(decision));
+}
+
 void Verifier::begin(const Request& request) {
     prompt_ = world_.plan.prompt(request.index);
+    if (world_.options.stops) unfinished_ = testing::unfinished_of(world_.pieces, prompt_);
     output_.clear();
     feedback_ = {};
     const std::uint32_t count = world_.ledger.count(request.index);
@@ -62,25 +85,37 @@ void Verifier::verify_next() {
     // The feedback of mirostat and adaptive-p is lost with the session, so a sequence added again starts
     // without it.
     if (entry.anew != 0) feedback_ = {};
-    const proto::Decision expected = decide_again(request, position);
-    if (same(entry, expected)) {
+    proto::Decision expected = decide_again(request, position);
+    const bool has_text = world_.options.stops && expected.error == proto::DecisionError::none;
+    const testing::ReferenceText text =
+        has_text ? text_after(request, position, expected) : testing::ReferenceText();
+    if (text.stop) expected.flags |= proto::kStoppedByString;
+    if (same(entry, expected) && (!has_text || same_text(entry, text))) {
         world_.ledger.head().verified.fetch_add(1, std::memory_order_relaxed);
     } else {
-        note_mismatch(request, position, expected);
+        note_mismatch(request, position, expected, text);
     }
 }
 
-void Verifier::note_mismatch(const Request& request, std::uint32_t position,
-                             const proto::Decision& expected) {
+void Verifier::note_mismatch(const Request& request, std::uint32_t position, const proto::Decision& expected,
+                             const testing::ReferenceText& text) {
     LedgerHead& head = world_.ledger.head();
     head.mismatched.fetch_add(1, std::memory_order_relaxed);
     if (head.mismatch_noted.exchange(1, std::memory_order_relaxed) != 0) return;
+    const auto [stop, begin] = text.stop.value_or(std::pair(0U, std::uint64_t{0}));
+    const auto released = [this](std::uint64_t bytes, std::uint32_t stop_string, std::uint64_t stop_begin) {
+        if (!world_.options.stops) return std::string();
+        return ", " + std::to_string(bytes) + " bytes released, stop string " + std::to_string(stop_string) +
+               " at " + std::to_string(stop_begin);
+    };
     const LedgerEntry& entry = world_.ledger.entry(request.index, position);
     (void)std::snprintf(
-        head.first_mismatch, sizeof(head.first_mismatch), "request %u, position %u: got %s; expected %s",
+        head.first_mismatch, sizeof(head.first_mismatch), "request %u, position %u: got %s%s; expected %s%s",
         request.index, position, text_of(entry.token, entry.logprob, entry.flags, entry.error).c_str(),
+        released(entry.text_bytes, entry.stop_string, entry.stop_begin).c_str(),
         text_of(expected.token, expected.logprob, expected.flags, static_cast<unsigned>(expected.error))
-            .c_str());
+            .c_str(),
+        released(text.released.size(), stop, begin).c_str());
 }
 
 namespace {

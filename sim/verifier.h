@@ -9,6 +9,7 @@
 #include "proto/decision.h"
 #include "sampler/row_view.h"
 #include "sim/whole_row.h"
+#include "testing/text_reference.h"
 
 namespace croupier::sim {
 
@@ -24,11 +25,16 @@ class Verifier {
 
   private:
     proto::Decision decide_again(const Request& request, std::uint32_t position);
-    void note_mismatch(const Request& request, std::uint32_t position, const proto::Decision& expected);
+    // Of a session with a tokenizer.
+    testing::ReferenceText text_after(const Request& request, std::uint32_t position,
+                                      const proto::Decision& decision);
+    void note_mismatch(const Request& request, std::uint32_t position, const proto::Decision& expected,
+                       const testing::ReferenceText& text);
 
     const World& world_;
     WholeRow row_;
     std::vector<std::int32_t> prompt_;
+    std::string unfinished_;  // the character with which the prompt ends
     std::vector<std::int32_t> output_;
     const Request* request_ = nullptr;
     std::uint32_t position_ = 0;

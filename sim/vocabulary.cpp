@@ -38,7 +38,7 @@ proto::Geometry make_geometry(const SimOptions& options, const RequestPlan& plan
     geometry.max_length = plan.longest() + 1;
     geometry.max_bias = kMaxBiases;
     geometry.max_stop_ids = kMaxStops;
-    geometry.max_list_tokens = kMaxListWords;
+    geometry.max_list_tokens = kMaxListWords + (options.stops ? kMaxStopWords : 0);
     geometry.mask_rows = options.mix == SimMix::mixed || options.masked ? options.rows_at_most() : 0;
     geometry.has_order = options.hotness_order ? 1 : 0;
     geometry.has_summaries = options.summaries ? 1 : 0;

@@ -9,6 +9,7 @@
 #include "sim/request_plan.h"
 #include "sim/row_source.h"
 #include "sim/vocabulary.h"
+#include "testing/text_reference.h"
 
 namespace croupier::sim {
 
@@ -19,6 +20,7 @@ struct World {
           vocabulary(make_vocabulary(asked, plan)),
           rows(asked, vocabulary),
           masks(asked.seed, asked.vocab),
+          pieces(asked.stops ? testing::small_alphabet_pieces(tokens_of(asked.vocab)) : testing::Pieces()),
           ledger(plan) {}
     World(const World&) = delete;
     World& operator=(const World&) = delete;
@@ -29,12 +31,17 @@ struct World {
         return plan.prompt_token(request.index, request.prompt_length - 1);
     }
 
+    // As models do, it has more ids than tokens.
+    static std::uint32_t tokens_of(std::uint32_t vocab) { return vocab - vocab / 50; }
+
     SimOptions options;
     RequestPlan plan;
     Vocabulary vocabulary;
     RowSource rows;
     MaskPool masks;
+    testing::Pieces pieces;  // of the tokenizer; empty: the session has none
     Ledger ledger;
+    std::string tokenizer_path;
     std::string endpoint;  // of the daemon's control socket
     std::string session_name;
 };

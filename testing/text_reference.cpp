@@ -106,20 +106,23 @@ std::string whole(const Decoded& decoded) {
 
 }  // namespace
 
-Pieces small_alphabet_pieces(std::uint32_t ids) {
+std::string small_alphabet_piece(std::uint32_t id) {
+    if (id % 11 == 5) return {};
     // No symbol begins another one, so that no two numbers have the same symbols.
     static const std::array<std::string, 6> kSymbols = {"a", "b", "\xE2\x82", "\xAC", "\xC3", "\xF0\x9F"};
+    // Mostly letters.
+    const std::uint32_t base = id % 4 == 0 ? 6 : 2;
+    std::string piece = id % 4 == 0 ? "" : "c";
+    for (std::uint32_t left = id / 4 + 1; left > 0; left = (left - 1) / base)
+        piece += kSymbols[(left - 1) % base];
+    if (id % 4 == 2) piece += "d";
+    if (id % 4 == 3) piece += "\u20AC";
+    return piece;
+}
+
+Pieces small_alphabet_pieces(std::uint32_t ids) {
     Pieces pieces(ids);
-    for (std::uint32_t id = 0; id < ids; ++id) {
-        if (id % 11 == 5) continue;
-        // Mostly letters.
-        const std::uint32_t base = id % 4 == 0 ? 6 : 2;
-        pieces[id] = id % 4 == 0 ? "" : "c";
-        for (std::uint32_t left = id / 4 + 1; left > 0; left = (left - 1) / base)
-            pieces[id] += kSymbols[(left - 1) % base];
-        if (id % 4 == 2) pieces[id] += "d";
-        if (id % 4 == 3) pieces[id] += "\u20AC";
-    }
+    for (std::uint32_t id = 0; id < ids; ++id) pieces[id] = small_alphabet_piece(id);
     return pieces;
 }
 

@@ -19,6 +19,7 @@ using Pieces = std::vector<std::string>;
 // About `ids` tokens of letters and of characters of several bytes, whole and in parts: texts of them have
 // short strings often. Not every id has a token, and not every token is UTF-8.
 Pieces small_alphabet_pieces(std::uint32_t ids);
+std::string small_alphabet_piece(std::uint32_t id);
 std::string tiktoken_file(const Pieces& pieces);
 
 // A file of the process that made it, for croupier_open_options.tokenizer.
