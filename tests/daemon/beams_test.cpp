@@ -105,6 +105,11 @@ std::vector<client::Hypothesis> expected(const Case& of, std::int32_t prompt) {
     return beams.hypotheses();
 }
 
+const Pieces& pieces() {
+    static const Pieces all = small_alphabet_pieces(kVocab);
+    return all;
+}
+
 class Engine {
   public:
     Engine(const std::string& endpoint, const Case& of, std::uint32_t max_sequences)
@@ -160,6 +165,8 @@ class Engine {
         options.max_length = 64;
         options.max_logprobs = 16;
         if (of.lean) options.transport = CROUPIER_TRANSPORT_LEAN;
+        static const TokenizerFile tokenizer(tiktoken_file(pieces()));
+        options.tokenizer = tokenizer.path().c_str();
         return options;
     }
 
@@ -190,8 +197,12 @@ struct Search {
             longer.back().push_back(beam.token);
         }
         outputs = longer;
-        for (std::size_t i = 0; i < outputs.size(); ++i)
+        for (std::size_t i = 0; i < outputs.size(); ++i) {
             CHECK(engine.session().output(uids[i]) == outputs[i]);
+            const std::string unfinished = unfinished_of(pieces(), {&prompt, 1});
+            const auto text = reference_text(pieces(), {}, unfinished, outputs[i], OtherEnd::none);
+            CHECK(engine.session().text(uids[i]) == text.released);
+        }
     }
 
     client::Beams beams;

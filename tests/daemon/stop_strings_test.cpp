@@ -128,6 +128,11 @@ TEST_CASE("truncated, forked and returning sequences search for their stop strin
         engine.truncate(uid, static_cast<std::uint32_t>(outputs - random() % std::min(outputs, 70U)));
         if (round % 3 == 0)
             engine.truncate(uid, static_cast<std::uint32_t>(engine.streams().at(uid).size() / 2));
+        if (round % 4 == 1) {
+            const std::vector<std::int32_t> tokens = {static_cast<std::int32_t>(random() % kVocab),
+                                                      static_cast<std::int32_t>(random() % kVocab)};
+            engine.append(uid, tokens);
+        }
         if (round % 5 == 0) {
             const std::uint64_t child = 100 + static_cast<std::uint64_t>(round);
             const auto from = static_cast<std::uint32_t>(engine.streams().at(1).size());
