@@ -37,6 +37,11 @@ text::TextProgress SessionTexts::Text::add(std::int32_t token) {
 bool SessionTexts::Text::take(croupier_decision& decision) {
     // One that was decided before this client attached may be in the output already.
     if (decision.position < sequence_.tokens()) {
+        const bool stops = (decision.flags & CROUPIER_STOPPED_STRING) != 0;
+        if (stops && stop_ && decision.position + 1 == sequence_.tokens()) {
+            decision.stop_string = stop_->index;
+            decision.stop_begin = stop_->begin;
+        }
         decision.text_bytes = released();
         return true;
     }
@@ -69,6 +74,8 @@ bool SessionTexts::Text::take(croupier_decision& decision) {
 }
 
 void SessionTexts::Text::truncate(std::size_t tokens, std::span<const std::int32_t> output) {
+    // The text ends where it ended: steps ahead may be all that goes.
+    if (tokens == sequence_.tokens()) return;
     text_.resize(sequence_.truncate(tokens, output));
     tail_.clear();
     stop_.reset();

@@ -14,8 +14,6 @@ namespace {
 
 // Every character of GPT-2's alphabet is below this.
 constexpr std::uint32_t kAlphabetEnd = 0x144;
-// The longest tokens in use have a few hundred.
-constexpr std::size_t kMostTokenBytes = UINT16_MAX;
 // Of a decoder, beside the bytes that it looks at.
 constexpr std::uint64_t kWorkOfStep = 32;
 constexpr const char* kSupported =

@@ -13,6 +13,9 @@
 
 namespace croupier::text {
 
+// The longest tokens in use have a few hundred. What a sampler does for a token is bounded by it.
+constexpr std::size_t kMostTokenBytes = 1024;
+
 // One decoder as the file has it. Members that its type does not have keep their defaults.
 struct DecoderStep {
     std::string place;        // in the file, as "decoder.decoders[2]"

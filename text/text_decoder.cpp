@@ -1,9 +1,15 @@
 #include "text/text_decoder.h"
 
+#include <algorithm>
+
 #include "text/text_error.h"
 
 namespace croupier::text {
 namespace {
+
+// At the beginning and at the end of a prompt. Further away no text hangs together, and a prompt may be made
+// of tokens that say so.
+constexpr std::size_t kMostLookedAt = 4096;
 
 void append_replacements(std::string& text, std::size_t count) {
     for (std::size_t i = 0; i < count; ++i) text += kReplacement;
@@ -27,17 +33,23 @@ DecoderState TextDecoder::begin(std::span<const std::int32_t> prompt) const {
     DecoderState state;
     state.to_strip = table_->stripped_count();
     std::string unused;
+    const auto look_at = [&](std::int32_t token) {
+        unused.clear();
+        decode(state, token, unused);
+    };
     std::size_t next = 0;
-    while (next < prompt.size() && (state.is_first || state.to_strip > 0))
-        decode(state, prompt[next++], unused);
+    while (next < std::min(prompt.size(), kMostLookedAt) && (state.is_first || state.to_strip > 0))
+        look_at(prompt[next++]);
+    state.is_first = state.is_first && next == prompt.size();
     std::size_t end = prompt.size();
-    while (end > next && !settles(prompt[end - 1])) --end;
+    const std::size_t least = std::max(next, end - std::min(end, kMostLookedAt));
+    while (end > least && !settles(prompt[end - 1])) --end;
     if (end > next) {
         next = end - 1;
         state.partial.count = 0;
         state.is_broken = false;
     }
-    for (; next < prompt.size(); ++next) decode(state, prompt[next], unused);
+    for (; next < prompt.size(); ++next) look_at(prompt[next]);
     return state;
 }
 

@@ -57,7 +57,8 @@ class TokenTable {
         // Read once: what is checked is what is used.
         const auto entry = std::bit_cast<Entry>(__atomic_load_n(entries + index, __ATOMIC_RELAXED));
         const bool is_byte = (entry.flags & kByte) != 0;
-        const bool is_sound = std::uint64_t{entry.begin} + entry.length <= bytes_.size();
+        const bool is_sound =
+            entry.length <= kMostTokenBytes && std::uint64_t{entry.begin} + entry.length <= bytes_.size();
         if ((entry.flags & kPresent) == 0 || !is_sound || (is_byte && entry.length != 1)) return std::nullopt;
         return Token{bytes_.substr(entry.begin, entry.length), (entry.flags & kSpecial) != 0, is_byte,
                      (entry.flags & kUtf8) != 0};

@@ -428,3 +428,25 @@ TEST_CASE("a broken table of tokens changes texts and nothing else") {
     }
     CHECK(daemon.sampler_pid(0) == sampler);
 }
+
+TEST_CASE("a truncate that takes no token leaves a text where its stop string ended it") {
+    const DaemonProcess daemon(kTwoSamplers);
+    std::mt19937_64 random(21);
+    SmallEngine engine(daemon.endpoint(), "engine", with_texts());
+    for (std::uint64_t uid = 1; uid <= 8; ++uid) engine.admit(random_sequence(uid, random));
+    int looked = 0;
+    for (int step = 0; step < 200 && looked < 5; ++step) {
+        engine.step();
+        for (std::uint64_t uid = 1; uid <= 8; ++uid) {
+            if ((engine.decisions().at(uid).back().flags & CROUPIER_STOPPED_STRING) == 0) continue;
+            const std::string text = engine.session().text(uid);
+            const auto stop = engine.session().stop_string(uid);
+            REQUIRE(stop.has_value());
+            engine.truncate(uid, static_cast<std::uint32_t>(engine.streams().at(uid).size()));
+            CHECK(engine.session().text(uid) == text);
+            CHECK(engine.session().stop_string(uid) == stop);
+            ++looked;
+        }
+    }
+    CHECK(looked >= 5);
+}

@@ -129,6 +129,16 @@ TEST_CASE("a character that a prompt leaves unfinished is in the text") {
     CHECK(streamed(TextDecoder(table, true), prompt, std::vector<std::int32_t>{2}) == "€y");
 }
 
+TEST_CASE("of a prompt that never hangs together as far as its end is looked at, the end counts") {
+    // The three bytes of a character, none of which stands alone.
+    const TokenTable table = TokenTable::parse_tiktoken("4g== 0\ngg== 1\nrA== 2\n");
+    const TextDecoder decoder(table, true);
+    for (const std::size_t length : {10UL, 4095UL, 4096UL, 4097UL, 100'000UL}) {
+        const std::vector<std::int32_t> prompt(length, 0);
+        CHECK(streamed(decoder, prompt, std::vector<std::int32_t>{1, 2}) == "\u20AC");
+    }
+}
+
 TEST_CASE("a tokenizer without text token by token is refused by its decoder's name") {
     const auto fault = [](const std::string& decoder) {
         const TokenTable table =

@@ -1,5 +1,6 @@
 // tokenizer.json files of every kind, and hostile ones.
 #include <catch2/catch.hpp>
+#include <cstring>
 #include <nlohmann/json.hpp>
 #include <random>
 
@@ -101,7 +102,23 @@ TEST_CASE("decoders that take too long for their tokens are refused") {
     CHECK_THAT(fault(many), Contains("the decoders take too long for so many tokens of such length"));
     const std::string large =
         R"({"type": "Replace", "pattern": {"String": "a"}, "content": ")" + std::string(256, 'b') + R"("})";
-    CHECK_THAT(fault(large), Contains("has more than 65535 bytes"));
+    CHECK_THAT(fault(large), Contains("has more than 1024 bytes"));
+}
+
+TEST_CASE("a token of an image that is longer than any may be is no token") {
+    const TokenTable table = TokenTable::parse(R"({"decoder": {"type": "Fuse"}, "model": {"vocab": {")" +
+                                               std::string(1024, 'a') + R"(": 0, "b": 1}}})");
+    std::vector<std::uint64_t> image(table.image().size() / sizeof(std::uint64_t) + 1);
+    std::memcpy(image.data(), table.image().data(), table.image().size());
+    const auto bytes = std::as_writable_bytes(std::span(image)).first(table.image().size());
+    const TokenTable other = TokenTable::view(bytes);
+    REQUIRE(other.find(0));
+    // Behind the head, and behind where the first token begins, stands its length.
+    constexpr std::size_t kLength = 24 + 4;
+    const std::uint16_t length = 1025;
+    std::memcpy(bytes.data() + kLength, &length, sizeof(length));
+    CHECK_FALSE(other.find(0));
+    CHECK(other.find(1));
 }
 
 TEST_CASE("a table read from another one's image has the same tokens") {
@@ -248,10 +265,10 @@ TEST_CASE("hostile files use bounded memory") {
         R"({"type": "Replace", "pattern": {"String": "a"}, "content": ")" + std::string(256, 'a') + R"("})";
     CHECK_THAT(fault_of(R"({"decoder": {"type": "Sequence", "decoders": [)" + longer + "," + longer + "," +
                         longer + R"(]}, "model": {"vocab": {"a": 0}}})"),
-               Contains("the token 'a' has more than 65535 bytes"));
+               Contains("the token 'a' has more than 1024 bytes"));
     CHECK_THAT(fault_of(R"({"decoder": {"type": "Fuse"}, "model": {"vocab": {")" + std::string(70'000, 'a') +
                         R"(": 0}}})"),
-               Contains("aaaa…' has more than 65535 bytes"));
+               Contains("aaaa…' has more than 1024 bytes"));
     // Tokens whose ids are not new.
     std::string many = R"({"model": {"vocab": {"a": 0)";
     for (std::size_t i = 0; i < proto::kMaxVocab; ++i) many += ",\"\":1";
