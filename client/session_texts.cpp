@@ -24,6 +24,7 @@ SessionTexts::Text::Text(const text::TokenTable& table, const text::TextRules& r
 }
 
 void SessionTexts::Text::append(std::span<const std::int32_t> tokens) {
+    recalled_.clear();
     for (const std::int32_t token : tokens) shown_ = add(token).released;
 }
 
@@ -35,17 +36,9 @@ text::TextProgress SessionTexts::Text::add(std::int32_t token) {
 }
 
 bool SessionTexts::Text::take(croupier_decision& decision) {
-    // One that was decided before this client attached may be in the output already.
-    if (decision.position < sequence_.tokens()) {
-        const bool stops = (decision.flags & CROUPIER_STOPPED_STRING) != 0;
-        if (stops && stop_ && decision.position + 1 == sequence_.tokens()) {
-            decision.stop_string = stop_->index;
-            decision.stop_begin = stop_->begin;
-        }
-        decision.text_bytes = released();
-        return true;
-    }
-    if (decision.position > sequence_.tokens()) return false;
+    if (decision.position < recalled_.size()) go_back(decision.position, recalled_);
+    if (decision.position != sequence_.tokens()) return false;
+    if (decision.position >= recalled_.size()) recalled_.clear();
     // The text of a token that ends a sequence by its id is no part of the sequence's.
     if ((decision.flags & kEndsWithToken) != 0 && !includes_stop_) {
         std::string tail;
@@ -74,6 +67,11 @@ bool SessionTexts::Text::take(croupier_decision& decision) {
 }
 
 void SessionTexts::Text::truncate(std::size_t tokens, std::span<const std::int32_t> output) {
+    recalled_.clear();
+    go_back(tokens, output);
+}
+
+void SessionTexts::Text::go_back(std::size_t tokens, std::span<const std::int32_t> output) {
     // The text ends where it ended: steps ahead may be all that goes.
     if (tokens == sequence_.tokens()) return;
     text_.resize(sequence_.truncate(tokens, output));
@@ -109,9 +107,10 @@ shm::Result<SessionTexts::Text> SessionTexts::make(const croupier_sequence& sequ
 
 shm::Result<bool> SessionTexts::recall(const FoundText& found) {
     try {
-        texts_.insert_or_assign(
-            found.uid, Text(table_, rules_of(found.stop_strings, found.min_tokens, found.flags), found.prompt,
-                            found.output));
+        Text text(table_, rules_of(found.stop_strings, found.min_tokens, found.flags), found.prompt,
+                  found.output);
+        text.may_be_taken_again(found.output);
+        texts_.insert_or_assign(found.uid, std::move(text));
     } catch (const text::TextError& error) {
         return shm::fail(shm::Errc::corrupt_header,
                          "sequence " + std::to_string(found.uid) + " of the session: " + error.what());

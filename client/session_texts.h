@@ -43,6 +43,8 @@ class SessionTexts {
 
         // Tokens that nobody decided.
         void append(std::span<const std::int32_t> tokens);
+        // The client before may have died within a step that it took: what ended the text is told once more.
+        void may_be_taken_again(std::vector<std::int32_t> output) { recalled_ = std::move(output); }
         // Fills in what the decision says of the text. False: it contradicts what this process finds.
         bool take(croupier_decision& decision);
         void truncate(std::size_t tokens, std::span<const std::int32_t> output);
@@ -54,6 +56,7 @@ class SessionTexts {
 
       private:
         text::TextProgress add(std::int32_t token);
+        void go_back(std::size_t tokens, std::span<const std::int32_t> output);
 
         text::SequenceText sequence_;
         bool includes_stop_;
@@ -61,6 +64,7 @@ class SessionTexts {
         std::uint64_t shown_ = 0;  // so many of its bytes
         std::optional<text::FoundStop> stop_;
         std::string tail_;  // an unfinished character's replacement, when the sequence has ended
+        std::vector<std::int32_t> recalled_;
     };
 
     shm::Result<Text> make(const croupier_sequence& sequence) const;

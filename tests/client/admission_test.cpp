@@ -203,7 +203,9 @@ TEST_CASE("a malformed list of lists is refused, naming the wrong word") {
         const std::string name = breakers ? "dry_breakers" : "bad_words";
         INFO(name << ": " << fault);
         REQUIRE(static_cast<bool>(result) == fault.empty());
-        if (!result) CHECK_THAT(result.error().message, Contains("sequence 7: " + name + fault));
+        if (!result)
+            CHECK_THAT(result.error().message,
+                       Contains(std::string("sequence 7: ").append(name).append(fault)));
     }
     croupier_sequence sequence = sound_sequence();
     sequence.bad_words_count = 2;
