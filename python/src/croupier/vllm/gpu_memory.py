@@ -47,7 +47,7 @@ def of_lean_writer(vocab: int, ranks: int, element: int, slots: int, rows: int, 
 
 
 def keep_plans_apart(startup_plan: ModuleType) -> None:
-    """Has vLLM keep memory plans of engines without Croupier from those with it; a second call does nothing.
+    """Has vLLM keep memory plans apart by what Croupier reserves; a second call does nothing.
 
     With VLLM_ENABLE_STARTUP_PLAN vLLM takes the size of its KV cache from an earlier start instead of
     profiling, by a hash of the configuration, which leaves Croupier's options out (leave_out_of_hash).
