@@ -5,7 +5,6 @@
 #include <string>
 #include <utility>
 
-#include "client/beam_fork.h"
 #include "client/known_structs.h"
 #include "proto/param_ranges.h"
 
@@ -162,10 +161,6 @@ shm::Result<bool> AttachedSession::append(std::uint64_t uid, std::span<const std
     auto appended = place_->append(uid, tokens);
     if (appended && texts_ != nullptr) texts_->append(uid, tokens);
     return appended;
-}
-
-shm::Result<bool> AttachedSession::fork_beams(const BeamSearch& search, std::span<std::uint64_t> uids) {
-    return client::fork_beams(*this, search, uids);
 }
 
 shm::Result<std::uint64_t> AttachedSession::submit(const croupier_column* columns, std::size_t count,

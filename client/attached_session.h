@@ -9,7 +9,6 @@
 #include <string>
 #include <vector>
 
-#include "client/beam_search.h"
 #include "client/daemon_link.h"
 #include "client/decision_stream.h"
 #include "client/local_ring.h"
@@ -37,8 +36,6 @@ class AttachedSession {
     // Sequences that have a place: live, or finished and in flight.
     std::size_t held() const { return place_->held(); }
     const proto::Geometry& geometry() const { return place_->geometry(); }
-    // client/beam_fork.h
-    shm::Result<bool> fork_beams(const BeamSearch& search, std::span<std::uint64_t> uids);
     std::size_t list(std::span<std::uint64_t> uids) const { return place_->list(uids); }
     shm::Result<std::span<const std::int32_t>> output(std::uint64_t uid) const { return place_->output(uid); }
     // Of its released bytes, those from `from` on, as far as there is room. Returns how many there are.

@@ -1,6 +1,7 @@
 #include <memory>
 #include <utility>
 
+#include "client/beam_fork.h"
 #include "client/beam_search.h"
 #include "client/c_session.h"
 #include "client/known_structs.h"
@@ -140,7 +141,7 @@ int croupier_beam_fork(croupier_session* session, const croupier_beams* beams, u
                        croupier_error* error) {
     return client::guarded_session(session, error, [&]() -> shm::Result<int> {
         if (uids == nullptr && count > 0) return missing("uids");
-        return done(session->attached->fork_beams(beams->search, {uids, count}));
+        return done(client::fork_beams(*session->attached, beams->search, {uids, count}));
     });
 }
 
