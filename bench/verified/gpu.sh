@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # One GPU: texts with and without verification, and throughput, of a decoder of Qwen2.5-1.5B's shape.
 #     bench/verified/gpu.sh OUT
-# Takes some 4 minutes on an H100. Needs torch on the host and the wheel of ./dev wheel in build/wheels. OUT gets
+# Takes some 8 minutes on an H100. Needs torch on the host and the wheel of ./dev wheel in build/wheels. OUT gets
 # rows-and-batchings.json and throughput.json, line by line, then summary.txt. REQUESTS, SIZE, DEVICE, TOKENS, GROUPS_OF,
 # WIDTHS, ROUNDS, SAMPLERS and PYTHON change what is measured and how.
 set -euo pipefail
