@@ -19,8 +19,7 @@ constexpr auto to_abi = [](auto& abi, const auto& plain) {
 
 // A gap of the compiler's is not one of the table's: it wants a name, as `reserved` has.
 static_assert(proto::bytes_of_sampling_fields<croupier_params>() + sizeof(croupier_params::size) +
-                      sizeof(croupier_params::version) + sizeof(croupier_params::reserved) +
-                      sizeof(croupier_params::reserved_too) + sizeof(croupier_params::order) ==
+                      sizeof(croupier_params::version) + sizeof(croupier_params::order) ==
                   sizeof(croupier_params),
               "croupier_params has a field that the table of parameters lacks");
 

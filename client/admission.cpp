@@ -71,8 +71,11 @@ std::optional<std::string> copy_bias(const croupier_sequence& from, std::uint32_
 // What the strings are, the session's tokenizer checks (client/session_texts.h).
 std::optional<std::string> copy_stops(const croupier_sequence& from, const proto::Geometry& geometry,
                                       std::vector<std::int32_t>& words) {
-    if (from.stop_string_count > 0 && geometry.token_table_bytes == 0)
+    const bool has_tokenizer = geometry.token_table_bytes != 0;
+    if (from.stop_string_count > 0 && !has_tokenizer)
         return "stop_strings need a session with a tokenizer: open it with the option tokenizer";
+    if ((from.params->flags & CROUPIER_STOP_AT_JSON) != 0 && !has_tokenizer)
+        return "stop_at_json needs a session with a tokenizer: open it with the option tokenizer";
     for (std::size_t i = 0; i < from.stop_string_count; ++i)
         proto::append_stop_words({from.stop_strings[i].bytes, from.stop_strings[i].count}, words);
     return std::nullopt;

@@ -116,14 +116,14 @@ int64_t croupier_text(const croupier_session* session, uint64_t uid, uint64_t fr
     });
 }
 
-int croupier_stop_string(const croupier_session* session, uint64_t uid, uint32_t* stop_string,
-                         uint64_t* stop_begin, croupier_error* error) {
+int croupier_text_stop(const croupier_session* session, uint64_t uid, uint32_t* stop_string,
+                       uint64_t* stop_begin, croupier_error* error) {
     return guarded_session(session, error, [&]() -> shm::Result<int> {
         CROUPIER_TRY_VALUE(found, session->attached->stop(uid));
         if (!found) return 0;
         if (stop_string != nullptr) *stop_string = found->index;
         if (stop_begin != nullptr) *stop_begin = found->begin;
-        return 1;
+        return croupier::client::flag_of(*found);
     });
 }
 

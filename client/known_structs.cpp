@@ -21,9 +21,6 @@ shm::Result<KnownSequence> known_sequence(const croupier_sequence& given) {
         CROUPIER_TRY_VALUE(params,
                            shm::read_struct(*known.sequence.params, "croupier_params", kParamsAtFirst));
         known.params = params;
-        if (known.params.reserved != 0 || known.params.reserved_too != 0)
-            return shm::fail(shm::Errc::bad_argument,
-                             "croupier_params: a reserved field is set, it should be 0");
     }
     for (std::size_t i = 0; i < known.sequence.stop_string_count; ++i) {
         const bool is_null =

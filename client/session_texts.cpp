@@ -9,13 +9,18 @@ namespace croupier::client {
 namespace {
 
 constexpr std::uint16_t kEndsWithToken = CROUPIER_STOPPED_EOS | CROUPIER_STOPPED_TOKEN;
+constexpr std::uint16_t kEndsWithText = CROUPIER_STOPPED_STRING | CROUPIER_STOPPED_JSON;
 
 text::TextRules rules_of(std::vector<std::string> stops, std::uint32_t min_tokens, std::uint32_t flags) {
     return {std::move(stops), min_tokens, (flags & CROUPIER_INCLUDE_STOP) != 0,
-            (flags & CROUPIER_KEEP_SPECIAL) == 0};
+            (flags & CROUPIER_KEEP_SPECIAL) == 0, (flags & CROUPIER_STOP_AT_JSON) != 0};
 }
 
 }  // namespace
+
+std::uint16_t flag_of(const text::FoundStop& stop) {
+    return stop.kind == text::FoundStop::Kind::json ? CROUPIER_STOPPED_JSON : CROUPIER_STOPPED_STRING;
+}
 
 SessionTexts::Text::Text(const text::TokenTable& table, const text::TextRules& rules,
                          std::span<const std::int32_t> prompt, std::span<const std::int32_t> output)
@@ -49,12 +54,13 @@ bool SessionTexts::Text::take(croupier_decision& decision) {
         tail_ = std::move(tail);
     } else {
         const text::TextProgress progress = add(decision.token);
-        const bool stops = (decision.flags & CROUPIER_STOPPED_STRING) != 0;
+        const std::uint16_t found = progress.stop ? flag_of(*progress.stop) : std::uint16_t{0};
+        const auto by_text = static_cast<std::uint16_t>(decision.flags & kEndsWithText);
         const bool ends = (decision.flags & CROUPIER_STOPPED) != 0;
-        // Whatever else ends it comes before stop strings.
-        if (stops ? !progress.stop.has_value() : !ends && progress.stop.has_value()) return false;
+        // Whatever else ends it comes before the text.
+        if (by_text != found && (by_text != 0 || !ends)) return false;
         shown_ = progress.released;
-        if (stops) {
+        if (by_text != 0) {
             decision.stop_string = progress.stop->index;
             decision.stop_begin = progress.stop->begin;
         } else if (ends) {

@@ -1,5 +1,5 @@
 // The texts of a session's live sequences, decoded as the client takes their tokens. Samplers decide where a
-// text ends; which stop string that was, and how much is released, follows from the same tokens here.
+// text ends; what ended it, and how much is released, follows from the same tokens here.
 #pragma once
 
 #include <cstdint>
@@ -28,6 +28,9 @@ struct FoundText {
     std::uint32_t flags = 0;
 };
 
+// CROUPIER_STOPPED_...
+std::uint16_t flag_of(const text::FoundStop& stop);
+
 class SessionTexts {
   public:
     explicit SessionTexts(text::TokenTable table) : table_(std::move(table)) {}
@@ -49,7 +52,7 @@ class SessionTexts {
         bool take(croupier_decision& decision);
         void truncate(std::size_t tokens, std::span<const std::int32_t> output);
         std::uint64_t released() const { return shown_ + tail_.size(); }
-        // That the last token completes.
+        // What the last token completes.
         const std::optional<text::FoundStop>& stop() const { return stop_; }
         // Writes what is released from byte `from` on, as far as there is room.
         void copy(std::uint64_t from, std::span<char> to) const;

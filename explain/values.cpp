@@ -15,6 +15,8 @@ std::vector<std::string> flag_names(std::uint16_t flags) {
         {proto::kStoppedByToken, "stopped_by_token"},
         {proto::kStoppedByLength, "stopped_by_length"},
         {proto::kStoppedByString, "stopped_by_stop_string"},
+        {proto::kStoppedByLoop, "stopped_by_loop"},
+        {proto::kStoppedByJson, "stopped_by_json"},
         {proto::kGreedy, "greedy"},
         {proto::kTruncated, "truncated"}};
     std::vector<std::string> result;

@@ -71,8 +71,11 @@ enum DecisionFlags : std::uint16_t {
     kTruncated = 1U << 4U,
     kSupportCut = 1U << 5U,       // never of a decision in a ring or a message: the libraries say it
     kStoppedByString = 1U << 6U,  // which, and where, follows from the log and the tokens' bytes
+    kStoppedByLoop = 1U << 7U,
+    kStoppedByJson = 1U << 8U,  // where its value begins and ends follows likewise
 };
-constexpr std::uint16_t kStoppedMask = kStoppedByEos | kStoppedByToken | kStoppedByLength | kStoppedByString;
+constexpr std::uint16_t kStoppedMask =
+    kStoppedByEos | kStoppedByToken | kStoppedByLength | kStoppedByString | kStoppedByLoop | kStoppedByJson;
 
 struct Decision {
     std::uint64_t sequence_uid = 0;

@@ -36,6 +36,12 @@ std::optional<ParamFault> pair_fault(const SamplingParams& params) {
     if (fields::max_tokens.is_on(params) && params.min_tokens > params.max_tokens) {
         return fault_of(fields::min_tokens, params, fields::min_tokens.range);
     }
+    if (fields::loop_max_period.is_on(params) && params.loop_count < 2) {
+        return fault_of(fields::loop_count, params, fields::loop_count.range);
+    }
+    if (params.loop_min_period > params.loop_max_period) {
+        return fault_of(fields::loop_min_period, params, fields::loop_min_period.range);
+    }
     return std::nullopt;
 }
 

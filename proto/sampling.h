@@ -24,8 +24,10 @@ constexpr std::uint32_t kRankCountsTies = 1U << 3U;
 constexpr std::uint32_t kIncludeStop = 1U << 4U;
 // Special tokens are a part of the text.
 constexpr std::uint32_t kKeepSpecial = 1U << 5U;
+// The first JSON value that the text has ends the sequence.
+constexpr std::uint32_t kStopAtJson = 1U << 6U;
 constexpr std::uint32_t kAllFlags =
-    kIgnoreEos | kNoLogprob | kStopsOnlyBan | kRankCountsTies | kIncludeStop | kKeepSpecial;
+    kIgnoreEos | kNoLogprob | kStopsOnlyBan | kRankCountsTies | kIncludeStop | kKeepSpecial | kStopAtJson;
 
 struct FlagName {
     std::uint32_t flag;
@@ -107,10 +109,11 @@ struct SamplingParams {
     std::uint8_t mirostat = 0;   // 1 and 2: its versions
     Rng rng = Rng::race;
     LogprobMode logprob_mode = LogprobMode::raw;
-    std::uint8_t reserved = 0;
+    std::uint8_t loop_count = 0;  // how many repeats of a tail of loop_min_period to loop_max_period tokens
     StepOrder order{};
-    std::uint32_t support = 0;  // how many of the likeliest that were left to draw from are answered
-    std::uint32_t reserved_too = 0;
+    std::uint32_t support = 0;          // how many of the likeliest that were left to draw from are answered
+    std::uint16_t loop_max_period = 0;  // 0: off
+    std::uint16_t loop_min_period = 0;  // 0: 1
 };
 static_assert(sizeof(SamplingParams) == 216 && std::is_trivially_copyable_v<SamplingParams>,
               "SamplingParams crosses processes: a new field stands at its end, and 0 switches it off");
@@ -125,6 +128,9 @@ constexpr std::uint32_t kMaxBias = 4096;  // of a request
 // Stop strings of a request, and the bytes of one.
 constexpr std::uint32_t kMaxStopStrings = 16;
 constexpr std::uint32_t kMaxStopStringBytes = 256;
+
+// Of a tail that repeats (sampler/loops.h).
+constexpr std::uint32_t kMaxLoopPeriod = 256;
 
 // Of numbers: an end belongs to it or not, and may be infinite.
 struct Interval {
@@ -231,12 +237,13 @@ constexpr Interval choice() {
     FIELD(eos_token_id, "eos_token_id", at_least(-1), "a token id, or -1 for none", below(0),                \
           "the token that ends the sequence")                                                                \
     FIELD(min_tokens, "min_tokens", at_least(0), "at most max_tokens", at_most(0),                           \
-          "bans EOS and stop ids, and passes over stop strings, until the output has this many tokens")      \
+          "bans EOS and stop ids until the output has this many tokens, and passes over stop strings, "      \
+          "loops and JSON values")                                                                           \
     FIELD(max_tokens, "max_tokens", at_least(0), "0 to 2^32 - 1", at_most(0),                                \
           "ends the sequence when the output has this many tokens")                                          \
     FIELD(flags, nullptr, from_to(0, kAllFlags),                                                             \
           "the sum of 1 (ignore EOS), 2 (no log-prob), 4 (EOS and stop ids only ban), 8 (rank with ties), "  \
-          "16 (stop string in the text) and 32 (special tokens in the text)",                                \
+          "16 (stop string in the text), 32 (special tokens in the text) and 64 (stop at a JSON value)",     \
           at_most(0), "options of the decision")                                                             \
     FIELD(child, "child", from_to(0, kMostChildren - 1), "0 to 1023", never(),                               \
           "the number of the sequence among those that share its seed")                                      \
@@ -253,8 +260,16 @@ constexpr Interval choice() {
     FIELD(rng, "rng", choice<Rng>(), "race, shvs, sglang or vllm (0 to 3)", never(), "how a token is drawn") \
     FIELD(logprob_mode, "logprobs_mode", choice<LogprobMode>(), "raw or processed (0 or 1)", never(),        \
           "log-probs of the row, or of the distribution that the token was drawn from")                      \
+    FIELD(loop_count, "loop_count", from_to(0, 255), "2 to 255 with loop_max_period, or 0", at_most(0),      \
+          "how many times in a row a tail must stand to end the sequence")                                   \
     FIELD(support, nullptr, from_to(0, kMaxSupport), "0 to 65536", at_most(0),                               \
-          "answers this many of the tokens left to draw from with their probabilities, most likely first")
+          "answers this many of the tokens left to draw from with their probabilities, most likely first")   \
+    FIELD(                                                                                                   \
+        loop_max_period, "loop_max_period", from_to(0, kMaxLoopPeriod), "0 to 256", at_most(0),              \
+        "ends the sequence when its output ends with loop_count copies of a tail of up to this many tokens") \
+    FIELD(loop_min_period, "loop_min_period", from_to(0, kMaxLoopPeriod),                                    \
+          "0 to 256, at most loop_max_period", never(),                                                      \
+          "the shortest tail that loop_max_period counts; 0 is 1")
 
 // fields::temperature, and so on.
 #define CROUPIER_FIELD(name, key, allowed, range, off, meaning)                 \
@@ -282,8 +297,7 @@ constexpr std::size_t bytes_of_sampling_fields() {
 #undef CROUPIER_ADD
     return bytes;
 }
-static_assert(bytes_of_sampling_fields<SamplingParams>() + sizeof(SamplingParams::reserved) +
-                      sizeof(SamplingParams::reserved_too) + sizeof(SamplingParams::order) ==
+static_assert(bytes_of_sampling_fields<SamplingParams>() + sizeof(SamplingParams::order) ==
                   sizeof(SamplingParams),
               "the table lacks a field of SamplingParams");
 

@@ -15,7 +15,7 @@ namespace croupier::proto {
 constexpr std::uint64_t kSegmentMagic = 0x3130474553505243ULL;  // "CRPSEG01"
 // The major version: builds of another one refuse the segment. It grows with a change that the minor one
 // cannot tell.
-constexpr std::uint32_t kSegmentVersion = 16;
+constexpr std::uint32_t kSegmentVersion = 17;
 // Grows with the first change since a release that gives a struct of ElementBytes a field at its end,
 // reserved bytes of the others a meaning, or the layout a region (docs/releasing.md): always so that zero
 // means "off", and that what was there keeps its place. Reserved bytes within those of ElementBytes stay 0:

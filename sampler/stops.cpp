@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 
+#include "sampler/loops.h"
 #include "sampler/params.h"
 
 namespace croupier::sampler {
@@ -25,7 +26,11 @@ std::uint16_t stop_flag(const SamplingParams& params, const Request& request, st
     const std::size_t outputs = request.output.size() + 1;
     const bool enough = params.max_tokens > 0 && outputs >= params.max_tokens;
     const bool full = request.prompt.size() + outputs >= request.max_length;
-    return enough || full ? std::uint16_t{proto::kStoppedByLength} : std::uint16_t{0};
+    if (enough || full) return proto::kStoppedByLength;
+    const bool looks_for_loops = params.loop_max_period > 0 && outputs > params.min_tokens;
+    return looks_for_loops && completes_loop(params, request.output, token)
+               ? std::uint16_t{proto::kStoppedByLoop}
+               : std::uint16_t{0};
 }
 
 }  // namespace

@@ -223,9 +223,10 @@ void add_run_options(CLI::App& command, SimOptions& options) {
         ->check(CLI::Range(0U, 10'000'000U))
         ->group(group);
     command
-        .add_flag("--stops", options.stops,
-                  "The session has a tokenizer and most requests have stop strings; their ends and every "
-                  "released byte are verified")
+        .add_flag(
+            "--stops", options.stops,
+            "The session has a tokenizer and most requests have stop strings, stop at a JSON value or at "
+            "a loop; their ends and every released byte are verified")
         ->group(group);
     command.add_option("--kills", options.kills, "Number of kills by --chaos")
         ->capture_default_str()

@@ -50,6 +50,8 @@ struct LedgerHead {
     std::atomic<std::uint64_t> recovered{0};  // delivered from a sequence's log after a scheduler's death
     std::atomic<std::uint64_t> truncated{0};
     std::atomic<std::uint64_t> stop_strings{0};    // requests that a stop string ended
+    std::atomic<std::uint64_t> json_values{0};     // that a JSON value ended
+    std::atomic<std::uint64_t> loops{0};           // that a loop ended
     std::atomic<std::uint64_t> replayed{0};        // tokens that were decided again
     std::atomic<std::uint64_t> rolled_back{0};     // those of them that did not stay
     std::atomic<std::uint64_t> block_requests{0};  // block requests in rank 0's segment

@@ -87,6 +87,8 @@ Report collect_report(const World& world) {
     report.readmitted = head.readmitted.load();
     report.truncated = head.truncated.load();
     report.stop_strings = head.stop_strings.load();
+    report.json_values = head.json_values.load();
+    report.loops = head.loops.load();
     report.replayed = head.replayed.load();
     report.rolled_back = head.rolled_back.load();
     report.block_requests = head.block_requests.load();
@@ -122,6 +124,8 @@ std::string to_json(const Report& report, const SimOptions& options) {
         {"readmitted", report.readmitted},
         {"truncated", report.truncated},
         {"stop_strings", report.stop_strings},
+        {"json_values", report.json_values},
+        {"loops", report.loops},
         {"replayed", report.replayed},
         {"rolled_back", report.rolled_back},
         {"block_requests", report.block_requests},

@@ -31,6 +31,8 @@ struct Report {
     std::uint64_t readmitted = 0;
     std::uint64_t truncated = 0;
     std::uint64_t stop_strings = 0;  // requests that a stop string ended
+    std::uint64_t json_values = 0;   // that a JSON value ended
+    std::uint64_t loops = 0;         // that a loop ended
     std::uint64_t replayed = 0;
     std::uint64_t rolled_back = 0;
     std::uint64_t block_requests = 0;

@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "request/draw.h"
+#include "sampler/loops.h"
 #include "sim/keyed_hash.h"
-#include "testing/text_reference.h"
+#include "testing/random_json.h"
 
 namespace croupier::sim {
 namespace {
@@ -199,7 +201,35 @@ std::string stop_between(const Request& request, KeyedStream& random) {
            begin.substr(0, random.below(5));
 }
 
-void add_stops(Request& request, KeyedStream& random) {
+bool is_json_token(std::uint32_t id) {
+    return id * 0x9E3779B9U >> 30U == 3;
+}
+
+void add_json(const SimOptions& options, Request& request, KeyedStream& random) {
+    request.params.flags |= proto::kStopAtJson;
+    for (std::uint32_t i = 0; i < kThemes; ++i) {
+        for (int draws = 0; draws < 50 && !is_json_token(static_cast<std::uint32_t>(request.themes[i]));
+             ++draws) {
+            request.theme_numbers[i] = random.below(raised_tokens(options.vocab));
+            request.themes[i] = raised_token(options.vocab, request.theme_numbers[i]);
+        }
+    }
+}
+
+void add_loop(proto::SamplingParams& params, KeyedStream& random) {
+    params.loop_max_period = static_cast<std::uint16_t>(1 + random.below(6));
+    params.loop_min_period = static_cast<std::uint16_t>(random.below(params.loop_max_period + 1U));
+    params.loop_count = static_cast<std::uint8_t>(2 + random.below(2));
+}
+
+void add_stops(const SimOptions& options, Request& request, KeyedStream& random) {
+    if (random.chance(0.5)) {
+        if (random.chance(0.6)) add_json(options, request, random);
+        if (random.chance(0.7)) add_loop(request.params, random);
+        // Few tokens, so that texts are JSON, and repeat.
+        if (!request.masked && request.allowed_ids.empty() && request.bad_words.empty())
+            request.allowed_ids.assign(request.themes.begin(), request.themes.end());
+    }
     if (random.chance(0.3)) return;
     request.stop_strings.resize(1 + random.below(random.chance(0.3) ? 16 : 4));
     for (std::string& stop : request.stop_strings) {
@@ -238,16 +268,31 @@ Request make_request(const SimOptions& options, std::uint32_t index) {
     request.prompt_length = short_mostly(random, options.prompt_max);
     if (options.mix == SimMix::mixed) add_constraints(request, random, options);
     request.masked = request.masked || options.masked;
-    if (options.stops) add_stops(request, random);
+    if (options.stops) add_stops(options, request, random);
     return request;
 }
 
 }  // namespace
 
-bool Request::ends_with(std::uint32_t position, std::int32_t token) const {
+bool Request::ends_with(std::span<const std::int32_t> output) const {
+    const std::int32_t token = output.back();
     const bool eos = token == params.eos_token_id && (params.flags & proto::kIgnoreEos) == 0;
     const bool stop = std::find(stop_ids.begin(), stop_ids.end(), token) != stop_ids.end();
-    return eos || stop || position + 1 >= params.max_tokens;
+    if (eos || stop || output.size() >= params.max_tokens) return true;
+    return params.loop_max_period > 0 && output.size() > params.min_tokens &&
+           sampler::completes_loop(params, output.first(output.size() - 1), token);
+}
+
+testing::Pieces text_pieces(std::uint32_t ids) {
+    testing::Pieces pieces = testing::small_alphabet_pieces(ids);
+    const testing::Pieces json = testing::json_pieces(ids);
+    std::set<std::string> known;
+    std::size_t next = 0;
+    for (std::uint32_t id = 0; id < ids; ++id) {
+        if (is_json_token(id)) pieces[id] = json[next++];
+        if (!known.insert(pieces[id]).second) pieces[id].clear();
+    }
+    return pieces;
 }
 
 RequestPlan::RequestPlan(const SimOptions& options) : seed_(options.seed), vocab_(options.vocab) {

@@ -4,12 +4,14 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "proto/sampling.h"
 #include "sim/hidden_state.h"
 #include "sim/options.h"
+#include "testing/text_reference.h"
 
 namespace croupier::sim {
 
@@ -40,9 +42,13 @@ struct Request {
     // A row holds a NaN, or a mask may exclude every allowed id.
     bool may_fail() const { return poisoned_at != kNeverPoisoned || (masked && !allowed_ids.empty()); }
     std::uint64_t uid() const { return std::uint64_t{index} + 1; }
-    // Whether `token` at `position` ends the request, judged by the token alone: not by stop strings.
-    bool ends_with(std::uint32_t position, std::int32_t token) const;
+    // Whether the last token of this output ends the request, judged by the tokens alone: not by their text.
+    bool ends_with(std::span<const std::int32_t> output) const;
 };
+
+// The tokens of the first `ids` ids: letters, and some of JSON, of which requests with stop_at_json have
+// most.
+testing::Pieces text_pieces(std::uint32_t ids);
 
 class RequestPlan {
   public:

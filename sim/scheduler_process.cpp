@@ -257,8 +257,10 @@ void Scheduler::deliver(const croupier_decision& decision) {
     LedgerHead& head = ledger_.head();
     switch (ledger_.append(request, decision.position, entry)) {
         case Delivery::appended:
-            if ((decision.flags & CROUPIER_STOPPED_STRING) != 0)
-                head.stop_strings.fetch_add(1, std::memory_order_relaxed);
+            for (const auto& [flag, count] : {std::pair(CROUPIER_STOPPED_STRING, &head.stop_strings),
+                                              std::pair(CROUPIER_STOPPED_JSON, &head.json_values),
+                                              std::pair(CROUPIER_STOPPED_LOOP, &head.loops)})
+                if ((decision.flags & flag) != 0) count->fetch_add(1, std::memory_order_relaxed);
             return;
         case Delivery::repeated:
             // Repeated decisions are expected after a truncation.

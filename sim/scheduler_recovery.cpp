@@ -74,10 +74,10 @@ void Scheduler::deliver_from_log(const Request& request, std::uint32_t end) {
     for (; position < std::min<std::size_t>(end, output.size()); ++position) {
         LedgerEntry entry;
         entry.token = output[position];
-        // What follows a stop string is void.
+        // What follows the end of its text is void.
         const bool is_stop = world_.options.stops && position + 1 == output.size() &&
-                             session_.stop_string(request.uid()).has_value();
-        entry.last = is_stop || request.ends_with(position, output[position]) ? 1 : 0;
+                             session_.text_stop(request.uid()).has_value();
+        entry.last = is_stop || request.ends_with(std::span(output).first(position + 1)) ? 1 : 0;
         entry.from_log = 1;
         if (ledger_.append(request.index, position, entry) != Delivery::appended) {
             throw std::runtime_error("the log of request " + std::to_string(request.index) +

@@ -23,17 +23,10 @@ std::string text_of(std::int32_t token, float logprob, unsigned flags, unsigned 
     return text;
 }
 
-testing::OtherEnd other_end(const proto::Decision& decision) {
-    if ((decision.flags & (proto::kStoppedByEos | proto::kStoppedByToken)) != 0)
-        return testing::OtherEnd::by_id;
-    const bool by_length = (decision.flags & proto::kStoppedByLength) != 0;
-    return by_length ? testing::OtherEnd::by_length : testing::OtherEnd::none;
-}
-
 bool same_text(const LedgerEntry& entry, const testing::ReferenceText& text) {
-    const auto [stop, begin] = text.stop.value_or(std::pair(0U, std::uint64_t{0}));
+    const client::TextStop stop = text.stop.value_or(client::TextStop());
     return entry.from_log != 0 ||
-           (entry.stop_string == stop && entry.stop_begin == begin &&
+           (entry.stop_string == stop.stop_string && entry.stop_begin == stop.begin &&
             entry.text_bytes == text.released.size() && entry.text_hash == text_hash(text.released));
 }
 
@@ -61,9 +54,11 @@ proto::Decision Verifier::decide_again(const Request& request, std::uint32_t pos
 testing::ReferenceText Verifier::text_after(const Request& request, std::uint32_t position,
                                             const proto::Decision& decision) {
     const testing::ReferenceRules rules{request.stop_strings, request.params.min_tokens,
-                                        (request.params.flags & proto::kIncludeStop) != 0};
+                                        (request.params.flags & proto::kIncludeStop) != 0,
+                                        (request.params.flags & proto::kStopAtJson) != 0};
     return testing::reference_text(world_.pieces, rules, unfinished_,
-                                   {output_.data(), std::size_t{position} + 1}, other_end(decision));
+                                   {output_.data(), std::size_t{position} + 1},
+                                   testing::other_end(decision.flags));
 }
 
 void Verifier::begin(const Request& request) {
@@ -89,7 +84,7 @@ void Verifier::verify_next() {
     const bool has_text = world_.options.stops && expected.error == proto::DecisionError::none;
     const testing::ReferenceText text =
         has_text ? text_after(request, position, expected) : testing::ReferenceText();
-    if (text.stop) expected.flags |= proto::kStoppedByString;
+    if (text.stop) expected.flags |= text.stop->flag;
     if (same(entry, expected) && (!has_text || same_text(entry, text))) {
         world_.ledger.head().verified.fetch_add(1, std::memory_order_relaxed);
     } else {
@@ -102,7 +97,7 @@ void Verifier::note_mismatch(const Request& request, std::uint32_t position, con
     LedgerHead& head = world_.ledger.head();
     head.mismatched.fetch_add(1, std::memory_order_relaxed);
     if (head.mismatch_noted.exchange(1, std::memory_order_relaxed) != 0) return;
-    const auto [stop, begin] = text.stop.value_or(std::pair(0U, std::uint64_t{0}));
+    const client::TextStop stop = text.stop.value_or(client::TextStop());
     const auto released = [this](std::uint64_t bytes, std::uint32_t stop_string, std::uint64_t stop_begin) {
         if (!world_.options.stops) return std::string();
         return ", " + std::to_string(bytes) + " bytes released, stop string " + std::to_string(stop_string) +
@@ -115,7 +110,7 @@ void Verifier::note_mismatch(const Request& request, std::uint32_t position, con
         released(entry.text_bytes, entry.stop_string, entry.stop_begin).c_str(),
         text_of(expected.token, expected.logprob, expected.flags, static_cast<unsigned>(expected.error))
             .c_str(),
-        released(text.released.size(), stop, begin).c_str());
+        released(text.released.size(), stop.stop_string, stop.begin).c_str());
 }
 
 namespace {

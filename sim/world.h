@@ -20,7 +20,7 @@ struct World {
           vocabulary(make_vocabulary(asked, plan)),
           rows(asked, vocabulary),
           masks(asked.seed, asked.vocab),
-          pieces(asked.stops ? testing::small_alphabet_pieces(tokens_of(asked.vocab)) : testing::Pieces()),
+          pieces(asked.stops ? text_pieces(tokens_of(asked.vocab)) : testing::Pieces()),
           ledger(plan) {}
     World(const World&) = delete;
     World& operator=(const World&) = delete;

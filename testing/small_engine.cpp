@@ -366,19 +366,13 @@ void SmallEngine::expect_text(croupier_decision decision, proto::Decision& wante
     const client::Sequence& asked = asked_.at(decision.uid);
     std::vector<std::int32_t> output = streams_.at(decision.uid);
     output.push_back(wanted.token);
-    const bool by_id = (wanted.flags & (proto::kStoppedByEos | proto::kStoppedByToken)) != 0;
-    const bool by_length = (wanted.flags & proto::kStoppedByLength) != 0;
-    const ReferenceText text = reference_text(
-        shape_.pieces,
-        {asked.stop_strings, asked.params.min_tokens, (asked.params.flags & CROUPIER_INCLUDE_STOP) != 0},
-        unfinished_of(shape_.pieces, asked.prompt), output,
-        by_id       ? OtherEnd::by_id
-        : by_length ? OtherEnd::by_length
-                    : OtherEnd::none);
+    const ReferenceText text =
+        reference_text(shape_.pieces, rules_of(asked), unfinished_of(shape_.pieces, asked.prompt), output,
+                       other_end(wanted.flags));
     if (text.stop) {
-        wanted.flags |= proto::kStoppedByString;
-        CHECK(decision.stop_string == text.stop->first);
-        CHECK(decision.stop_begin == text.stop->second);
+        wanted.flags |= text.stop->flag;
+        CHECK(decision.stop_string == text.stop->stop_string);
+        CHECK(decision.stop_begin == text.stop->begin);
     }
     CHECK(decision.text_bytes == text.released.size());
     CHECK(session_->text(decision.uid) == text.released);

@@ -11,6 +11,8 @@
 #include <stdexcept>
 #include <string_view>
 
+#include "testing/json_reference.h"
+
 namespace croupier::testing {
 namespace {
 
@@ -90,6 +92,14 @@ std::optional<Match> first_match(const std::string& text, std::size_t before,
     return std::nullopt;
 }
 
+// Of those that are complete behind `before` bytes, the first.
+std::optional<JsonValue> first_value(const std::string& text, std::size_t before) {
+    for (const JsonValue& value : json_values(text)) {
+        if (value.complete > before) return value;
+    }
+    return std::nullopt;
+}
+
 std::size_t held_of(const std::string& text, const std::vector<std::string>& stops) {
     std::size_t held = 0;
     for (const std::string& stop : stops) {
@@ -162,6 +172,17 @@ std::string unfinished_of(const Pieces& pieces, std::span<const std::int32_t> pr
     return decode(bytes_of(pieces, prompt)).rest;
 }
 
+ReferenceRules rules_of(const client::Sequence& sequence) {
+    return {sequence.stop_strings, sequence.params.min_tokens,
+            (sequence.params.flags & CROUPIER_INCLUDE_STOP) != 0,
+            (sequence.params.flags & CROUPIER_STOP_AT_JSON) != 0};
+}
+
+OtherEnd other_end(unsigned flags) {
+    if ((flags & (CROUPIER_STOPPED_EOS | CROUPIER_STOPPED_TOKEN)) != 0) return OtherEnd::by_id;
+    return (flags & CROUPIER_STOPPED) != 0 ? OtherEnd::otherwise : OtherEnd::none;
+}
+
 ReferenceText reference_text(const Pieces& pieces, const ReferenceRules& rules, const std::string& unfinished,
                              std::span<const std::int32_t> output, OtherEnd end) {
     if (output.empty()) return {};
@@ -169,13 +190,16 @@ ReferenceText reference_text(const Pieces& pieces, const ReferenceRules& rules, 
     const Decoded after = decode(unfinished + bytes_of(pieces, output));
     if (end == OtherEnd::by_id && !rules.include_stop) return {whole(before), std::nullopt};
     if (end != OtherEnd::none) return {whole(after), std::nullopt};
-    const auto match = output.size() > rules.min_tokens
-                           ? first_match(after.text, before.text.size(), rules.stops)
-                           : std::nullopt;
-    if (match) {
+    const bool looks = output.size() > rules.min_tokens;
+    const auto match = looks ? first_match(after.text, before.text.size(), rules.stops) : std::nullopt;
+    const auto value =
+        looks && rules.stop_at_json ? first_value(after.text, before.text.size()) : std::nullopt;
+    if (match && (!value || match->end <= value->complete)) {
         return {after.text.substr(0, rules.include_stop ? match->end : match->begin),
-                std::pair(match->stop, std::uint64_t{match->begin})};
+                client::TextStop{CROUPIER_STOPPED_STRING, match->stop, match->begin}};
     }
+    if (value)
+        return {after.text.substr(0, value->end), client::TextStop{CROUPIER_STOPPED_JSON, 0, value->begin}};
     const std::size_t held = rules.include_stop ? 0 : held_of(after.text, rules.stops);
     return {after.text.substr(0, after.text.size() - held), std::nullopt};
 }

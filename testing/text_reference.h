@@ -1,5 +1,5 @@
-// The text of a sequence and the stop string that ends it, found in the plainest way: everything is decoded
-// anew for each token and searched as a whole.
+// The text of a sequence and the stop string or JSON value that ends it, found in the plainest way:
+// everything is decoded anew for each token and searched as a whole.
 #pragma once
 
 #include <sys/types.h>
@@ -8,8 +8,9 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <utility>
 #include <vector>
+
+#include "croupier/client.hpp"
 
 namespace croupier::testing {
 
@@ -40,14 +41,18 @@ struct ReferenceRules {
     std::vector<std::string> stops;
     std::uint32_t min_tokens = 0;
     bool include_stop = false;
+    bool stop_at_json = false;
 };
 
+ReferenceRules rules_of(const client::Sequence& sequence);
+
 // What else may end a sequence with its last token.
-enum class OtherEnd { none, by_id, by_length };
+enum class OtherEnd { none, by_id, otherwise };
+OtherEnd other_end(unsigned flags);
 
 struct ReferenceText {
     std::string released;
-    std::optional<std::pair<std::uint32_t, std::uint64_t>> stop;  // which, and where it begins
+    std::optional<client::TextStop> stop;
 };
 
 // The beginning of a character with which a prompt ends.

@@ -9,7 +9,8 @@ SequenceText::SequenceText(const TokenTable& table, const TextRules& rules,
     : decoder_(table, rules.skip_special),
       stops_(rules.stops),
       min_tokens_(rules.min_tokens),
-      include_stop_(rules.include_stop) {
+      include_stop_(rules.include_stop),
+      stop_at_json_(rules.stop_at_json) {
     state_.decoder = decoder_.begin(prompt);
     states_.push_back(state_);
 }
@@ -19,7 +20,7 @@ TextProgress SequenceText::add(std::int32_t token, std::string& text) {
     decoder_.decode(state_.decoder, token, text);
     ++state_.tokens;
     TextProgress progress;
-    if (!stops_.empty()) progress = search(std::string_view(text).substr(from));
+    if (!stops_.empty() || stop_at_json_) progress = search(std::string_view(text).substr(from));
     state_.bytes += text.size() - from;
     if (state_.tokens % kTokensPerState == 0) states_.push_back(state_);
     if (progress.stop) return progress;
@@ -27,19 +28,41 @@ TextProgress SequenceText::add(std::int32_t token, std::string& text) {
     return progress;
 }
 
-// Matches within the first min_tokens tokens are passed over, and so are those behind the first. All of the
-// text is searched: what follows depends on the tokens alone, whether they were added after a stop or not.
-TextProgress SequenceText::search(std::string_view added) {
-    TextProgress progress;
-    std::uint64_t at = state_.bytes;
-    while (const auto match = stops_.find(state_.node, added)) {
+// Of several that a token completes the first counts. All of the text is searched: what follows depends on
+// the tokens alone, whether they were added after a stop or not.
+std::optional<StopAutomaton::Match> SequenceText::first_stop(std::string_view added) {
+    std::optional<StopAutomaton::Match> first;
+    if (stops_.empty()) return first;
+    std::size_t at = 0;
+    while (const auto match = stops_.find(state_.node, added.substr(at))) {
         at += match->end;
-        added.remove_prefix(match->end);
-        if (progress.stop || state_.tokens <= min_tokens_) continue;
-        const std::uint64_t begin = at - stops_.length(match->stop);
-        progress = {include_stop_ ? at : begin, FoundStop{static_cast<std::uint32_t>(match->stop), begin}};
+        if (!first) first = {match->stop, at};
     }
-    return progress;
+    return first;
+}
+
+std::optional<JsonAutomaton::Value> SequenceText::first_value(std::string_view added) {
+    std::optional<JsonAutomaton::Value> first;
+    if (!stop_at_json_) return first;
+    while (const auto value = state_.json.find(added)) {
+        if (!first) first = value;
+        added.remove_prefix(value->complete);
+    }
+    return first;
+}
+
+TextProgress SequenceText::search(std::string_view added) {
+    const auto stop = first_stop(added);
+    const auto value = first_value(added);
+    if (state_.tokens <= min_tokens_ || (!stop && !value)) return {};
+    if (stop && (!value || stop->end <= value->complete)) {
+        const std::uint64_t end = state_.bytes + stop->end;
+        const std::uint64_t begin = end - stops_.length(stop->stop);
+        const auto index = static_cast<std::uint32_t>(stop->stop);
+        return {include_stop_ ? end : begin, FoundStop{index, begin}};
+    }
+    const std::uint64_t end = state_.bytes + value->end;
+    return {end, FoundStop{0, end - value->bytes, FoundStop::Kind::json}};
 }
 
 TextProgress SequenceText::finish(std::string& text) const {

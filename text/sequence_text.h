@@ -1,4 +1,4 @@
-// The text of one sequence: what may be shown of it, and whether a stop string has ended it.
+// The text of one sequence: what may be shown of it, and whether a stop string or a JSON value has ended it.
 //
 // The rule. Stop strings are searched in the decoded text, wherever tokens begin and end. The first that is
 // complete ends the sequence, with the token that completes it; of several that are complete at the same
@@ -11,6 +11,10 @@
 // for that token and not for one of the first `min_tokens`. vLLM 0.26 and SGLang take the first of the list
 // that is anywhere in the last tokens' text, so a stop string that is complete later may win there.
 //
+// With `stop_at_json` a finished JSON value ends the sequence likewise (text/json_automaton.h), with the
+// token that completes it, and the text ends behind the value. Of both in one token, that counts which is
+// complete first; at the same byte, the stop string. After a value that is not obeyed the next one counts.
+//
 // The text is released up to the longest end that may still become a stop string. With `include_stop` nothing
 // is held back for stop strings, as a stop string is then a part of the text.
 #pragma once
@@ -21,6 +25,7 @@
 #include <string>
 #include <vector>
 
+#include "text/json_automaton.h"
 #include "text/stop_automaton.h"
 #include "text/text_decoder.h"
 
@@ -31,11 +36,14 @@ struct TextRules {
     std::uint64_t min_tokens = 0;
     bool include_stop = false;
     bool skip_special = true;
+    bool stop_at_json = false;
 };
 
 struct FoundStop {
-    std::uint32_t index;  // in TextRules::stops
+    enum class Kind : std::uint8_t { string, json };
+    std::uint32_t index;  // in TextRules::stops; 0 of a JSON value
     std::uint64_t begin;  // the byte of the text where it begins
+    Kind kind = Kind::string;
     bool operator==(const FoundStop&) const = default;
 };
 
@@ -52,10 +60,10 @@ class SequenceText {
     SequenceText(const TokenTable& table, const TextRules& rules, std::span<const std::int32_t> prompt = {});
 
     // Decodes the next token of the output and appends its text, released or not, to `text`. If tokens follow
-    // a stop string nevertheless, it is passed over: what one token answers depends on the tokens alone.
+    // a stop nevertheless, it is passed over: what one token answers depends on the tokens alone.
     TextProgress add(std::int32_t token, std::string& text);
-    // The sequence ends for another reason than a stop string: all is released, and the rest of an unfinished
-    // character becomes U+FFFD. No stop string is searched in that.
+    // The sequence ends for another reason than its text: all is released, and the rest of an unfinished
+    // character becomes U+FFFD. No stop is searched in that.
     TextProgress finish(std::string& text) const;
     // Goes back to the first `tokens` tokens of the output, which there must be: throws std::out_of_range.
     // Returns the bytes that the text has then. Other tokens that follow may make a stop string of what had
@@ -75,16 +83,20 @@ class SequenceText {
         StopAutomaton::Node node = StopAutomaton::kRoot;
         std::uint64_t tokens = 0;
         std::uint64_t bytes = 0;
+        JsonAutomaton json;
     };
-    // A state every 64 tokens is half a byte a token, and going back decodes 63 tokens at most.
+    // A state every 64 tokens is a byte a token, and going back decodes 63 tokens at most.
     static constexpr std::size_t kTokensPerState = 64;
 
     TextProgress search(std::string_view added);
+    std::optional<StopAutomaton::Match> first_stop(std::string_view added);
+    std::optional<JsonAutomaton::Value> first_value(std::string_view added);
 
     TextDecoder decoder_;
     StopAutomaton stops_;
     std::uint64_t min_tokens_;
     bool include_stop_;
+    bool stop_at_json_;
     State state_;
     std::vector<State> states_;  // [i] after i * kTokensPerState tokens
 };

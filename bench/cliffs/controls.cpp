@@ -170,6 +170,13 @@ void draw_min_tokens(const Drawing& it) {
     if (!it.drawn.request.stop_ids.empty()) it.params().eos_token_id = it.drawn.request.stop_ids.front();
 }
 
+void draw_loops(const Drawing& it) {
+    proto::SamplingParams& params = it.params();
+    params.loop_max_period = static_cast<std::uint16_t>(it.draws.count(1, proto::kMaxLoopPeriod));
+    params.loop_min_period = static_cast<std::uint16_t>(it.draws.count(1, params.loop_max_period));
+    params.loop_count = static_cast<std::uint8_t>(it.draws.count(2, 255));
+}
+
 void draw_logprobs(const Drawing& it, proto::LogprobMode mode) {
     constexpr std::array<std::uint32_t, 4> kCounts = {0, 1, 20, 1000};
     it.params().flags = it.draws.one_in(2) ? 0 : proto::kRankCountsTies;
@@ -223,6 +230,7 @@ constexpr std::array kControls = {
     Control{"biases", draw_biases},
     Control{"bad words", draw_bad_words},
     Control{"min_tokens", draw_min_tokens},
+    Control{"loops", draw_loops},
     Control{"logprobs", draw_raw_logprobs, Excludes::logprobs},
     Control{"processed logprobs", draw_processed_logprobs, Excludes::logprobs},
     Control{"support", draw_support},

@@ -123,11 +123,11 @@ DecidedColumn store_error(const shm::Segment& segment, const CheckedStep& step, 
     return store(segment, step, column, asked, sequence, decision, workspace.answer());
 }
 
-// Stop strings come after whatever else ends a sequence.
+// The text comes after whatever else ends a sequence.
 void search_stops(StopSearch& stops, const sampler::Request& request, proto::Decision& decision) {
     stops.follow(request.output);
     if (decision.error != DecisionError::none || (decision.flags & proto::kStoppedMask) != 0) return;
-    if (stops.completes(decision.token)) decision.flags |= proto::kStoppedByString;
+    decision.flags |= stops.completed_by(decision.token);
 }
 
 DecidedColumn deferred() {
@@ -203,11 +203,11 @@ DecidedColumn decide_column(SessionView& session, const CheckedStep& step, std::
     const ColumnRow row = session.row(step, column, lane.thread);
 
     // Decide.
-    const auto stop_words = session.lists(lane.thread).stop_words();
+    const SequenceLists& lists = session.lists(lane.thread);
     auto& state = session.states().of(lane.thread, sequence.which(asked.sequence_slot), sequence.params,
-                                      request.dry_breakers, stop_words);
+                                      request.dry_breakers, lists.stop_words());
     StopSearch* stops = nullptr;
-    if (!stop_words.empty()) {
+    if (searches_text(sequence, lists)) {
         stops = session.states().stops_of(lane.thread, asked.sequence_slot, session.tokens(), request.prompt);
         if (stops == nullptr)
             return store_error(segment, step, column, asked, sequence, DecisionError::bad_parameter,

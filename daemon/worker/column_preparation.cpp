@@ -22,15 +22,16 @@ bool follow_history(SessionView& session, const CheckedSequence& sequence, const
     auto& entry = session.segment().sequence(asked.sequence_slot);
     const bool is_known = states.knows(lane.thread, asked.sequence_slot, sequence.admission);
     const bool was_part = states.knows_part(lane.thread, asked.sequence_slot, sequence.admission);
-    const auto stop_words = session.lists(lane.thread).stop_words();
+    const SequenceLists& lists = session.lists(lane.thread);
     auto& state = states.of(lane.thread, sequence.which(asked.sequence_slot), sequence.params,
-                            request.dry_breakers, stop_words);
+                            request.dry_breakers, lists.stop_words());
     const std::size_t all = request.prompt.size() + request.output.size();
     // Where nothing is derived the ids are looked at, and no more.
     const bool valid = state.follow(request.prompt, request.output, state.derives() ? kFollowedALook : all);
-    StopSearch* const stops = stop_words.empty() ? nullptr
-                                                 : states.stops_of(lane.thread, asked.sequence_slot,
-                                                                   session.tokens(), request.prompt);
+    StopSearch* const stops =
+        searches_text(sequence, lists)
+            ? states.stops_of(lane.thread, asked.sequence_slot, session.tokens(), request.prompt)
+            : nullptr;
     const bool searched = stops == nullptr || stops->follow(request.output, kFollowedALook);
     const bool whole = !valid || (state.length() == all && searched);
     // Of one that is known by the tokens since its last decision, which that accounts for.

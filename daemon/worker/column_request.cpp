@@ -89,6 +89,10 @@ sampler::Request request_of(const CheckedSequence& sequence, const SequenceLists
     return request;
 }
 
+bool searches_text(const CheckedSequence& sequence, const SequenceLists& lists) {
+    return !lists.stop_words().empty() || (sequence.params.flags & proto::kStopAtJson) != 0;
+}
+
 sampler::Request request_with_races(SessionView& session, const CheckedSequence& sequence, Lane lane,
                                     const PreparedRaces& races) {
     const proto::Geometry& geometry = session.segment().geometry();

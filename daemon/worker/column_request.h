@@ -37,6 +37,8 @@ proto::DecisionError check_sequence(const shm::Segment& segment, const CheckedSt
 
 // The request of a checked sequence, without what belongs to its column in the step. It points into both.
 sampler::Request request_of(const CheckedSequence& sequence, const SequenceLists& lists);
+// Whether its text may end it.
+bool searches_text(const CheckedSequence& sequence, const SequenceLists& lists);
 // With the races and hot blocks that this sampler has for it.
 sampler::Request request_with_races(SessionView& session, const CheckedSequence& sequence, Lane lane,
                                     const PreparedRaces& races);

@@ -94,7 +94,10 @@ StopSearch* SequenceStates::stops_of(std::size_t thread, std::uint32_t slot, con
     try {
         // Where the text ends does not depend on what is shown of it.
         tracked.stops = std::make_unique<StopSearch>(
-            *tokens, text::TextRules{*strings, tracked.params.min_tokens, false, !keeps_special}, prompt);
+            *tokens,
+            text::TextRules{*strings, tracked.params.min_tokens, false, !keeps_special,
+                            (tracked.params.flags & proto::kStopAtJson) != 0},
+            prompt);
     } catch (const text::TextError&) {
         return nullptr;
     }

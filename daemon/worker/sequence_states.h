@@ -41,7 +41,7 @@ class SequenceStates {
     // next revision, cut to what that kept; another one: doubted.
     sampler::SequenceState& of(std::size_t thread, const Which& which, const proto::SamplingParams& params,
                                sampler::TokenLists dry_breakers, std::span<const std::int32_t> stop_words);
-    // The search for the stop strings of a sequence that of() was asked for. Null: they are none.
+    // The search in the text of a sequence that of() was asked for. Null: its stop strings are none.
     StopSearch* stops_of(std::size_t thread, std::uint32_t slot, const text::TokenTable* tokens,
                          std::span<const std::int32_t> prompt);
     // After what may have made of()'s state grow. `in_parts`: more of its log is to be followed.
@@ -85,7 +85,7 @@ class SequenceStates {
         std::vector<std::int32_t> breakers;
         std::vector<std::int32_t> stop_words;
         sampler::SequenceState state;
-        std::unique_ptr<StopSearch> stops;  // where there are stop words and of()'s caller has asked for it
+        std::unique_ptr<StopSearch> stops;  // where of()'s caller has asked for it
         std::size_t prompt_length = 0;      // of `stops`
     };
 

@@ -1,5 +1,7 @@
 #include "daemon/worker/stop_search.h"
 
+#include "proto/decision.h"
+
 namespace croupier::daemon {
 
 bool StopSearch::follow(std::span<const std::int32_t> output, std::size_t most) {
@@ -14,9 +16,11 @@ bool StopSearch::follow(std::span<const std::int32_t> output, std::size_t most) 
     return end == output.size();
 }
 
-bool StopSearch::completes(std::int32_t token) {
+std::uint16_t StopSearch::completed_by(std::int32_t token) {
     scratch_.clear();
-    return text_.add(token, scratch_).stop.has_value();
+    const auto stop = text_.add(token, scratch_).stop;
+    if (!stop) return 0;
+    return stop->kind == text::FoundStop::Kind::json ? proto::kStoppedByJson : proto::kStoppedByString;
 }
 
 }  // namespace croupier::daemon

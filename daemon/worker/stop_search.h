@@ -1,5 +1,5 @@
-// Whether a token completes one of its sequence's stop strings: derived from the sequence's log, and begun
-// anew by any sampler that decides its next token.
+// Whether a token completes one of its sequence's stop strings or its JSON value: derived from the sequence's
+// log, and begun anew by any sampler that decides its next token.
 #pragma once
 
 #include <algorithm>
@@ -24,8 +24,8 @@ class StopSearch {
     // Appends what the log has more and goes back where it has less. `most`: how many tokens to append. True:
     // these were all.
     bool follow(std::span<const std::int32_t> output, std::size_t most = kAll);
-    // Of the token that follows the log, as it was followed.
-    bool completes(std::int32_t token);
+    // Of the token that follows the log, as it was followed: the decision's flag, or 0.
+    std::uint16_t completed_by(std::int32_t token);
 
     std::size_t tokens() const { return std::min(kept_, text_.tokens()); }
     std::size_t bytes() const { return sizeof(*this) + text_.allocated() + scratch_.capacity(); }

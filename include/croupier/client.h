@@ -202,14 +202,16 @@ int64_t croupier_output(const croupier_session* session, uint64_t uid, int32_t* 
 /* The released text of a live sequence's output, as far as steps were waited for, from byte `from` on: writes
  * at most `room` bytes and returns how many there are, or -1. The text is UTF-8. Whole characters are
  * released, and nothing that may still become a part of a stop string; when the sequence ends, all that is
- * left. A truncate takes the released text of the tokens back that it takes back. */
+ * left, up to what ended the text. A truncate takes the released text of the tokens back that it takes back.
+ */
 int64_t croupier_text(const croupier_session* session, uint64_t uid, uint64_t from, char* bytes, size_t room,
                       croupier_error* error);
 
-/* Whether the last token of a live sequence's output completes a stop string: 1, and which and where it
- * begins; 0; or -1. For a client that has resumed a session and did not see the decision. */
-int croupier_stop_string(const croupier_session* session, uint64_t uid, uint32_t* stop_string,
-                         uint64_t* stop_begin, croupier_error* error);
+/* What of its text the last token of a live sequence's output completes: CROUPIER_STOPPED_STRING, which stop
+ * string and where it begins; CROUPIER_STOPPED_JSON, and where the value begins; 0; or -1. For a client that
+ * has resumed a session and did not see the decision. */
+int croupier_text_stop(const croupier_session* session, uint64_t uid, uint32_t* stop_string,
+                       uint64_t* stop_begin, croupier_error* error);
 
 /* Publishes a step: one column a sequence, of which one element has `column_size` bytes. The step has a
  * decision for each of their rows, in this order. Fails with ring_full when every slot is in flight.

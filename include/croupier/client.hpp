@@ -50,6 +50,13 @@ struct Sequence {
     std::vector<std::string> stop_strings;
 };
 
+struct TextStop {
+    std::uint16_t flag = 0;         // CROUPIER_STOPPED_STRING or CROUPIER_STOPPED_JSON
+    std::uint32_t stop_string = 0;  // which
+    std::uint64_t begin = 0;        // the byte of the text
+    bool operator==(const TextStop&) const = default;
+};
+
 // The decisions of a step, valid until the next call on the session.
 class Decisions {
   public:
@@ -190,13 +197,14 @@ class Session {
         }
     }
 
-    // The stop string that the last token of its output completes, and where it begins.
-    std::optional<std::pair<std::uint32_t, std::uint64_t>> stop_string(std::uint64_t uid) const {
+    // What of its text the last token of its output completes.
+    std::optional<TextStop> text_stop(std::uint64_t uid) const {
         croupier_error error{};
-        std::pair<std::uint32_t, std::uint64_t> found;
-        const int status = croupier_stop_string(session_.get(), uid, &found.first, &found.second, &error);
-        if (status < 0) throw Failure(error);
-        if (status == 0) return std::nullopt;
+        TextStop found;
+        const int flag = croupier_text_stop(session_.get(), uid, &found.stop_string, &found.begin, &error);
+        if (flag < 0) throw Failure(error);
+        if (flag == 0) return std::nullopt;
+        found.flag = static_cast<std::uint16_t>(flag);
         return found;
     }
 

@@ -79,7 +79,10 @@ enum {
     /* Of croupier_text(): the text ends after the stop string or stop token that ended it, not before. */
     CROUPIER_INCLUDE_STOP = 16,
     /* Of croupier_text(): special tokens are in it. */
-    CROUPIER_KEEP_SPECIAL = 32
+    CROUPIER_KEEP_SPECIAL = 32,
+    /* The first JSON value that the output's text has, after no more than whitespace, ends the sequence. It
+     * needs a session with a tokenizer. */
+    CROUPIER_STOP_AT_JSON = 64
 };
 
 /* The controls that a request may put in an order of its own. */
@@ -139,13 +142,16 @@ typedef struct croupier_params {
     uint8_t mirostat; /* 0: off; 1 and 2: its versions */
     uint8_t rng;
     uint8_t logprob_mode;
-    uint8_t reserved;                  /* 0 */
+    uint8_t loop_count;                /* 2 to 255 with loop_max_period */
     uint8_t order[CROUPIER_MAX_ORDER]; /* up to CROUPIER_ORDER_END; none: the default order */
     uint32_t logprobs;                 /* how many of the best to answer, beside the drawn token's own */
     /* How many of the tokens that were left to draw from to answer with their probabilities, the likeliest
      * first; 0: none. It costs a sort of what is left, which is the whole row where no filter is on. */
     uint32_t support;
-    uint32_t reserved_too; /* 0 */
+    /* The output ends with a loop when its last tokens are loop_count times the same tail of loop_min_period
+     * to loop_max_period tokens (up to CROUPIER_MAX_LOOP_PERIOD): that ends the sequence. 0: off. */
+    uint16_t loop_max_period;
+    uint16_t loop_min_period; /* 0: 1 */
 } croupier_params;
 
 static inline void croupier_params_init(croupier_params* params) {
@@ -224,7 +230,9 @@ enum {
     CROUPIER_STOPPED_TOKEN = 2,
     CROUPIER_STOPPED_LENGTH = 4,  /* max_tokens, or max_length */
     CROUPIER_STOPPED_STRING = 64, /* a stop string: stop_string, stop_begin */
-    CROUPIER_STOPPED = 71,
+    CROUPIER_STOPPED_LOOP = 128,  /* loop_count repeats of its tail */
+    CROUPIER_STOPPED_JSON = 256,  /* a finished JSON value: stop_begin */
+    CROUPIER_STOPPED = 455,
     CROUPIER_GREEDY = 8,
     CROUPIER_TRUNCATED = 16,
     CROUPIER_SUPPORT_CUT = 32 /* more tokens were left to draw from than the request asked for */
@@ -282,7 +290,8 @@ typedef struct croupier_decision {
     uint32_t support_total; /* how many were left to draw from; 0 where none were asked for */
     /* In a session with a tokenizer: how many bytes of the sequence's text are released after this token
      * (croupier_text). With CROUPIER_STOPPED_STRING, stop_begin is the byte of the text at which the stop
-     * string begins, and stop_string its place in the request's list. */
+     * string begins, and stop_string its place in the request's list. With CROUPIER_STOPPED_JSON, the value
+     * is the text from stop_begin to text_bytes. */
     uint64_t text_bytes;
     uint64_t stop_begin;
     uint32_t stop_string;
@@ -303,6 +312,7 @@ enum {
     CROUPIER_MAX_LIST_TOKENS = 1 << 16,
     CROUPIER_MAX_STOP_STRINGS = 16,
     CROUPIER_MAX_STOP_STRING_BYTES = 256,
+    CROUPIER_MAX_LOOP_PERIOD = 256,
     CROUPIER_MAX_CHILD = 1023,
     CROUPIER_MAX_LOGPROBS = 1024, /* of croupier_decide() */
     CROUPIER_MAX_SESSION_LOGPROBS = 64,

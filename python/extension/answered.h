@@ -43,7 +43,7 @@ void bind_answered(nb::class_<Answered>& bound) {
         .def_prop_ro(
             "stopped", [](const Answered& self) { return stopped_by(self.plain.flags); },
             nb::for_getter(nb::sig("def stopped(self) -> str | None")),
-            "what ended the sequence: None, 'eos', 'token', 'length' or 'stop_string'");
+            "what ended the sequence: None, 'eos', 'token', 'length', 'loop', 'stop_string' or 'json'");
 }
 
 }  // namespace croupier::python

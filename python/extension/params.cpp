@@ -34,7 +34,9 @@ constexpr std::array kFlags = {
          "the drawn token's rank counts all tokens at or above it, as vLLM does"},
     Flag{"include_stop", CROUPIER_INCLUDE_STOP,
          "the text ends after the stop string or stop token that ended it"},
-    Flag{"keep_special", CROUPIER_KEEP_SPECIAL, "special tokens are a part of the text"}};
+    Flag{"keep_special", CROUPIER_KEEP_SPECIAL, "special tokens are a part of the text"},
+    Flag{"stop_at_json", CROUPIER_STOP_AT_JSON,
+         "the first JSON value that the text has, after no more than whitespace, ends the sequence"}};
 
 constexpr const auto& names_of(proto::Rng /*of*/) {
     return proto::kRngNames;

@@ -182,16 +182,18 @@ class Session {
         return nb::bytes(bytes.data(), bytes.size());
     }
 
-    nb::object stop_string(nb::handle given) {
+    nb::object text_stop(nb::handle given) {
         const std::uint64_t uid = uid_of(given);
         std::uint32_t stop = 0;
         std::uint64_t begin = 0;
-        const int found = held_.use_briefly([&](croupier_session* session) {
+        const auto flag = static_cast<std::uint16_t>(held_.use_briefly([&](croupier_session* session) {
             return checked([&](croupier_error* error) {
-                return croupier_stop_string(session, uid, &stop, &begin, error);
+                return croupier_text_stop(session, uid, &stop, &begin, error);
             });
-        });
-        return found == 0 ? nb::none() : nb::object(nb::make_tuple(stop, begin));
+        }));
+        if (flag == 0) return nb::none();
+        const nb::object which = flag == CROUPIER_STOPPED_STRING ? nb::object(nb::int_(stop)) : nb::none();
+        return nb::make_tuple(stopped_by(flag), which, begin);
     }
 
     void add(nb::handle uid, const RequestArguments& arguments) {
@@ -366,11 +368,12 @@ void bind_session(nb::module_& module) {
             nb::sig("def text(self, uid: int, start: int = 0) -> bytes"),
             "The released text of a live sequence's output as UTF-8, from byte `start` on: whole characters, "
             "and nothing that may still become a part of a stop string.")
-        .def("stop_string", &Session::stop_string, nb::arg("uid").none(),
-             nb::sig("def stop_string(self, uid: int) -> tuple[int, int] | None"),
-             "Which stop string the last token of a live sequence's output completes, and where it begins: "
-             "for "
-             "a client that has resumed a session and did not see the decision.")
+        .def(
+            "text_stop", &Session::text_stop, nb::arg("uid").none(),
+            nb::sig("def text_stop(self, uid: int) -> tuple[str, int | None, int] | None"),
+            "What of its text the last token of a live sequence's output completes, as a decision's stopped, "
+            "stop_string and stop_begin: for a client that has resumed a session and did not see the "
+            "decision.")
         .def(
             "add",
             [](Session& self, nb::handle uid, nb::handle prompt, nb::handle output, nb::handle params,

@@ -23,9 +23,10 @@ Decision copy_of(const croupier_decision& decision) {
     return copy;
 }
 
+// Where one of these flags has stopped it.
 template <typename Value>
-nb::object stop_value(const Decision& decision, Value value) {
-    if ((decision.plain.flags & CROUPIER_STOPPED_STRING) == 0) return nb::none();
+nb::object stop_value(const Decision& decision, unsigned flags, Value value) {
+    if ((decision.plain.flags & flags) == 0) return nb::none();
     return nb::int_(value);
 }
 
@@ -92,13 +93,20 @@ void bind_decision(nb::module_& module) {
             "text_bytes", [](const Decision& self) { return self.plain.text_bytes; },
             "bytes of the sequence's text that are released after the token; 0 without a tokenizer")
         .def_prop_ro(
-            "stop_string", [](const Decision& self) { return stop_value(self, self.plain.stop_string); },
+            "stop_string",
+            [](const Decision& self) {
+                return stop_value(self, CROUPIER_STOPPED_STRING, self.plain.stop_string);
+            },
             nb::for_getter(nb::sig("def stop_string(self) -> int | None")),
             "which of the request's stop strings ended the sequence; None: none did")
         .def_prop_ro(
-            "stop_begin", [](const Decision& self) { return stop_value(self, self.plain.stop_begin); },
+            "stop_begin",
+            [](const Decision& self) {
+                return stop_value(self, CROUPIER_STOPPED_STRING | CROUPIER_STOPPED_JSON,
+                                  self.plain.stop_begin);
+            },
             nb::for_getter(nb::sig("def stop_begin(self) -> int | None")),
-            "the byte of the text at which it begins")
+            "the byte of the text at which the stop string or the JSON value begins that ended the sequence")
         .def_prop_ro(
             "error_text", [](const Decision& self) { return croupier_decision_error_text(self.plain.error); },
             "the error in words")
@@ -128,6 +136,8 @@ nb::object stopped_by(std::uint16_t flags) {
     if ((flags & CROUPIER_STOPPED_TOKEN) != 0) return nb::str("token");
     if ((flags & CROUPIER_STOPPED_LENGTH) != 0) return nb::str("length");
     if ((flags & CROUPIER_STOPPED_STRING) != 0) return nb::str("stop_string");
+    if ((flags & CROUPIER_STOPPED_LOOP) != 0) return nb::str("loop");
+    if ((flags & CROUPIER_STOPPED_JSON) != 0) return nb::str("json");
     return nb::none();
 }
 

@@ -17,6 +17,7 @@ def test_every_field_of_the_page_of_parameters_is_there() -> None:
         "rank_counts_ties",
         "include_stop",
         "keep_special",
+        "stop_at_json",
     ]
     assert list(croupier.PARAMETER_NAMES) == [*listed, *flags, "order"]
     for name in listed:

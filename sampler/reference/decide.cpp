@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <limits>
+#include <span>
+#include <vector>
 
 #include "sampler/params.h"
 #include "sampler/reference/account.h"
@@ -54,6 +56,27 @@ std::uint16_t kind_flag(const SamplingParams& params) {
     return is_truncated(params) ? std::uint16_t{proto::kTruncated} : std::uint16_t{0};
 }
 
+// As vLLM's check_sequence_repetition().
+bool ends_with_loop(const Request& request, std::int32_t token) {
+    const SamplingParams& params = *request.params;
+    if (params.loop_max_period == 0) return false;
+    std::vector<std::int32_t> all(request.output.begin(), request.output.end());
+    all.push_back(token);
+    const std::span<const std::int32_t> output = all;
+    const std::size_t shortest = std::max<std::size_t>(params.loop_min_period, 1);
+    for (std::size_t period = shortest; period <= params.loop_max_period; ++period) {
+        if (period * params.loop_count > output.size()) return false;
+        const auto tail = output.last(period);
+        bool repeats = true;
+        for (std::size_t i = 1; i < params.loop_count; ++i) {
+            const auto before = output.last((i + 1) * period).first(period);
+            repeats = repeats && std::equal(tail.begin(), tail.end(), before.begin());
+        }
+        if (repeats) return true;
+    }
+    return false;
+}
+
 std::uint16_t stop_flag(const Request& request, std::int32_t token) {
     const SamplingParams& params = *request.params;
     if ((params.flags & proto::kStopsOnlyBan) == 0) {
@@ -65,7 +88,9 @@ std::uint16_t stop_flag(const Request& request, std::int32_t token) {
     const std::size_t outputs = request.output.size() + 1;
     const bool enough = params.max_tokens > 0 && outputs >= params.max_tokens;
     const bool full = request.prompt.size() + outputs >= request.max_length;
-    return enough || full ? std::uint16_t{proto::kStoppedByLength} : std::uint16_t{0};
+    if (enough || full) return proto::kStoppedByLength;
+    const bool loops = outputs > params.min_tokens && ends_with_loop(request, token);
+    return loops ? std::uint16_t{proto::kStoppedByLoop} : std::uint16_t{0};
 }
 
 // A greedy draw is from one token.

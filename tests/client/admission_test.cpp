@@ -57,7 +57,25 @@ TEST_CASE("a parameter outside its range is refused by its name, with the range"
              p.min_tokens = 5;
              p.max_tokens = 4;
          }},
-        {"flags is 64", [](auto& p) { p.flags = 64; }},
+        {"flags is 128", [](auto& p) { p.flags = 128; }},
+        {"stop_at_json needs a session with a tokenizer",
+         [](auto& p) { p.flags = CROUPIER_STOP_AT_JSON; }},
+        {"loop_max_period is 257; allowed: 0 to 256",
+         [](auto& p) {
+             p.loop_max_period = 257;
+             p.loop_count = 2;
+         }},
+        {"loop_count is 1; allowed: 2 to 255 with loop_max_period, or 0",
+         [](auto& p) {
+             p.loop_max_period = 3;
+             p.loop_count = 1;
+         }},
+        {"loop_min_period is 2; allowed: 0 to 256, at most loop_max_period",
+         [](auto& p) {
+             p.loop_max_period = 1;
+             p.loop_min_period = 2;
+             p.loop_count = 2;
+         }},
         {"dynatemp_range is -1; allowed: 0 to 100", [](auto& p) { p.dynatemp_range = -1.0; }},
         {"dynatemp_exponent is nan", [=](auto& p) { p.dynatemp_exponent = nan; }},
         {"top_n_sigma is -2; allowed: -1 to 100", [](auto& p) { p.top_n_sigma = -2.0; }},

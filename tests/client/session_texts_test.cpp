@@ -8,8 +8,8 @@ using client::SessionTexts;
 
 namespace {
 
-// "a", "b", and the first of a character's three bytes.
-constexpr const char* kTokens = "YQ== 0\nYg== 1\n4g== 2\n";
+// "a", "b", the first of a character's three bytes, "[1" and "] b".
+constexpr const char* kTokens = "YQ== 0\nYg== 1\n4g== 2\nWzE= 3\nXSBi 4\n";
 
 croupier_decision decided(std::uint32_t position, std::int32_t token, std::uint16_t flags = 0) {
     croupier_decision decision{};
@@ -62,5 +62,29 @@ TEST_CASE("what ended a text is told once more where a client died within the st
             compare(rules, {decided(0, 1), decided(1, 0), decided(2, 0, CROUPIER_STOPPED_TOKEN)}, again);
         compare(rules, {decided(0, 0), decided(1, 0), decided(2, 1, CROUPIER_STOPPED_STRING)}, again);
         compare(rules, {decided(0, 1), decided(1, 0), decided(2, 0)}, again);
+        text::TextRules json = rules;
+        json.stop_at_json = true;
+        if (again < 3) compare(json, {decided(0, 3), decided(1, 4, CROUPIER_STOPPED_JSON)}, again);
     }
+}
+
+TEST_CASE("a decision that contradicts what the client finds in the text is refused") {
+    const text::TokenTable table = text::TokenTable::parse_tiktoken(kTokens);
+    text::TextRules rules;
+    rules.stops = {"b"};
+    rules.stop_at_json = true;
+    const auto is_taken = [&](std::vector<croupier_decision> decisions) {
+        SessionTexts::Text text(table, rules, {}, {});
+        bool taken = true;
+        for (croupier_decision& decision : decisions) taken = taken && text.take(decision);
+        return taken;
+    };
+    CHECK(is_taken({decided(0, 3), decided(1, 4, CROUPIER_STOPPED_JSON)}));
+    CHECK(is_taken({decided(0, 3), decided(1, 4, CROUPIER_STOPPED_LENGTH)}));
+    CHECK(is_taken({decided(0, 3), decided(1, 4, CROUPIER_STOPPED_LOOP)}));
+    CHECK_FALSE(is_taken({decided(0, 3), decided(1, 4)}));
+    CHECK_FALSE(is_taken({decided(0, 3), decided(1, 4, CROUPIER_STOPPED_STRING)}));
+    CHECK_FALSE(is_taken({decided(0, 3, CROUPIER_STOPPED_JSON)}));
+    CHECK_FALSE(is_taken({decided(0, 1, CROUPIER_STOPPED_JSON)}));
+    CHECK(is_taken({decided(0, 1, CROUPIER_STOPPED_STRING)}));
 }

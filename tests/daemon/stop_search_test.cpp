@@ -1,4 +1,5 @@
-// What samplers derive of a sequence's stop strings, by turns, over truncates that they see or do not see.
+// What samplers derive of a sequence's stop strings and JSON values, by turns, over truncates that they see
+// or do not see.
 #include "daemon/worker/stop_search.h"
 
 #include <algorithm>
@@ -8,6 +9,7 @@
 
 #include "daemon/worker/sequence_states.h"
 #include "proto/stop_words.h"
+#include "testing/random_json.h"
 #include "testing/text_reference.h"
 
 namespace croupier::daemon {
@@ -43,6 +45,8 @@ struct Sequence {
         for (std::uint64_t size = random() % 4; size > 0; --size)
             prompt.push_back(static_cast<std::int32_t>(random() % kIds));
         params.min_tokens = random() % 3 == 0 ? static_cast<std::uint32_t>(random() % 6) : 0;
+        if (random() % 2 == 0) params.flags |= proto::kStopAtJson;
+        if (random() % 2 == 0 && params.flags != 0) stops.clear();
         for (const std::string& stop : stops) proto::append_stop_words(stop, words);
     }
 
@@ -66,11 +70,14 @@ struct Sequence {
 
 }  // namespace
 
-TEST_CASE("samplers that decide a sequence by turns find its stop strings, whatever was truncated between") {
-    std::mt19937_64 random(70);
-    const Pieces pieces = testing::small_alphabet_pieces(kIds);
+TEST_CASE(
+    "samplers that decide a sequence by turns find the end of its text, whatever was truncated between") {
+    const bool json = GENERATE(false, true);
+    std::mt19937_64 random(json ? 71 : 70);
+    const Pieces pieces = json ? testing::json_pieces(kIds) : testing::small_alphabet_pieces(kIds);
     const auto table = text::TokenTable::parse(testing::tiktoken_file(pieces));
-    int stops = 0;
+    int strings = 0;
+    int values = 0;
     for (int decided = 0; decided < kDecisions;) {
         Sequence sequence(random);
         const std::string unfinished = testing::unfinished_of(pieces, sequence.prompt);
@@ -98,20 +105,24 @@ TEST_CASE("samplers that decide a sequence by turns find its stop strings, whate
             const std::int32_t token = sequence.next();
             std::vector<std::int32_t> output = sequence.output;
             output.push_back(token);
-            const auto expected =
-                testing::reference_text(pieces, {sequence.stops, sequence.params.min_tokens, false},
-                                        unfinished, output, OtherEnd::none);
-            const bool found = search->completes(token);
-            if (found != expected.stop.has_value()) {
+            const auto expected = testing::reference_text(pieces,
+                                                          {sequence.stops, sequence.params.min_tokens, false,
+                                                           (sequence.params.flags & proto::kStopAtJson) != 0},
+                                                          unfinished, output, OtherEnd::none);
+            const unsigned wanted = expected.stop ? expected.stop->flag : 0U;
+            const unsigned found = search->completed_by(token);
+            if (found != wanted) {
                 CAPTURE(decided, sequence.output.size(), token, sequence.stops);
-                REQUIRE(found == expected.stop.has_value());
+                REQUIRE(found == wanted);
             }
-            stops += found ? 1 : 0;
+            strings += found == proto::kStoppedByString ? 1 : 0;
+            values += found == proto::kStoppedByJson ? 1 : 0;
             // Now and then the column is not decided after all, or decided again.
             if (random() % 8 != 0) sequence.output = output;
         }
     }
-    CHECK(stops > kDecisions / 100);
+    CHECK(strings > kDecisions / (json ? 1000 : 200));
+    CHECK((!json || values > kDecisions / 200));
 }
 
 TEST_CASE("what a search for stop strings holds is counted, and freed with its state") {

@@ -173,7 +173,7 @@ TEST_CASE("stop strings are found whoever dies, and text goes on where a client 
         engine = std::make_unique<SmallEngine>(daemon.endpoint(), "engine", shape);
         for (const auto& [uid, sequence] : asked) {
             CHECK(engine->session().text(uid) == texts[uid]);
-            CHECK(engine->session().stop_string(uid).has_value() == stopped[uid]);
+            CHECK(engine->session().text_stop(uid).has_value() == stopped[uid]);
             engine->know(sequence);
         }
     }
@@ -440,11 +440,11 @@ TEST_CASE("a truncate that takes no token leaves a text where its stop string en
         for (std::uint64_t uid = 1; uid <= 8; ++uid) {
             if ((engine.decisions().at(uid).back().flags & CROUPIER_STOPPED_STRING) == 0) continue;
             const std::string text = engine.session().text(uid);
-            const auto stop = engine.session().stop_string(uid);
+            const auto stop = engine.session().text_stop(uid);
             REQUIRE(stop.has_value());
             engine.truncate(uid, static_cast<std::uint32_t>(engine.streams().at(uid).size()));
             CHECK(engine.session().text(uid) == text);
-            CHECK(engine.session().stop_string(uid) == stop);
+            CHECK(engine.session().text_stop(uid) == stop);
             ++looked;
         }
     }

@@ -10,6 +10,7 @@
 #include "shm/segment.h"
 #include "testing/daemon_process.h"
 #include "testing/file_text.h"
+#include "testing/random_json.h"
 #include "testing/small_engine.h"
 #include "tests/fan_out/last_stage.h"
 #include "tests/fan_out/transports.h"
@@ -114,7 +115,9 @@ TEST_CASE("stop strings and texts come through a relay, and to the client that r
     const TwoHosts hosts;
     LastStage stage(hosts);
     stage.start_relay();
-    const Pieces pieces = small_alphabet_pieces(RemoteScheduler::kVocab);
+    const bool json = GENERATE(false, true);
+    const Pieces pieces =
+        json ? json_pieces(RemoteScheduler::kVocab) : small_alphabet_pieces(RemoteScheduler::kVocab);
     const TokenizerFile tokenizer(tiktoken_file(pieces));
     std::unique_ptr<RelayGroup> group;
     std::unique_ptr<client::Session> session;
@@ -133,6 +136,12 @@ TEST_CASE("stop strings and texts come through a relay, and to the client that r
     client::Sequence sequence = SmallEngine::sequence(4, RemoteScheduler::kVocab);
     sequence.stop_strings = {"bba", "aab\u20AC", "abab"};
     sequence.params.min_tokens = 2;
+    if (json) {
+        sequence.stop_strings = {"]["};
+        sequence.params.flags |= CROUPIER_STOP_AT_JSON;
+        // Values by themselves, and a space.
+        sequence.allowed_ids = {2, 3, 4, 6, 7};
+    }
     session->add(sequence);
     const std::string unfinished = unfinished_of(pieces, sequence.prompt);
     const croupier_column column{4, nullptr, 1, 0};
@@ -146,14 +155,14 @@ TEST_CASE("stop strings and texts come through a relay, and to the client that r
         REQUIRE(decision.error == 0);
         output.push_back(decision.token);
         const ReferenceText text =
-            reference_text(pieces, {sequence.stop_strings, 2, false}, unfinished, output, OtherEnd::none);
+            reference_text(pieces, rules_of(sequence), unfinished, output, OtherEnd::none);
         stops += text.stop ? 1 : 0;
-        CHECK(((decision.flags & CROUPIER_STOPPED_STRING) != 0) == text.stop.has_value());
+        CHECK((decision.flags & CROUPIER_STOPPED) == (text.stop ? text.stop->flag : 0));
         CHECK(decision.text_bytes == text.released.size());
         CHECK(session->text(4) == text.released);
         if (position % 7 == 6) open();
         CHECK(session->text(4) == text.released);
-        CHECK(session->stop_string(4) == text.stop);
+        CHECK(session->text_stop(4) == text.stop);
     }
     CHECK(stops > 1);
     session->close();

@@ -270,6 +270,8 @@ void Builder::build_params() {
     params.seed = data_.ConsumeIntegral<std::uint64_t>();
     if ((changed >> 63U & 1U) != 0) build_order();
     if (params.mirostat != 0) params.adaptive_target = -1.0;
+    if (params.loop_count < 2) params.loop_max_period = 0;
+    params.loop_min_period = std::min(params.loop_min_period, params.loop_max_period);
     if (!one_in(64)) return;
     std::uint32_t before = up_to(count - 1);
     proto::for_each_sampling_field([&]<typename T>(const proto::SamplingField<T>& field) {

@@ -27,7 +27,9 @@ template <typename T>
 std::vector<T> outside(const SamplingField<T>& field) {
     std::vector<T> values;
     if (field.allowed.low > 0 || std::is_signed_v<T>) values.push_back(static_cast<T>(field.allowed.low - 1));
-    if (field.allowed.high < kInfinity) values.push_back(static_cast<T>(field.allowed.high + 1));
+    constexpr double kMost =
+        std::is_enum_v<T> ? kInfinity : static_cast<double>(std::numeric_limits<T>::max());
+    if (field.allowed.high < kMost) values.push_back(static_cast<T>(field.allowed.high + 1));
     return values;
 }
 

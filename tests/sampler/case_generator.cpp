@@ -161,6 +161,15 @@ void fill_params(RandomCase& out, std::uint32_t vocab, Generator& generator) {
     if (with_children && one_in(4, generator)) out.params.child = below(proto::kMostChildren, generator);
 }
 
+// In a case of three, by the seed of its order likewise: histories are short.
+void fill_loops(RandomCase& out) {
+    const std::uint64_t kind = out.order_seed / 8;
+    if (kind % 3 != 0) return;
+    out.params.loop_max_period = static_cast<std::uint16_t>(1 + kind / 3 % 7);
+    out.params.loop_min_period = static_cast<std::uint16_t>(kind / 21 % (out.params.loop_max_period + 1U));
+    out.params.loop_count = static_cast<std::uint8_t>(2 + kind / 210 % 2);
+}
+
 // In a case of four its race was prepared, in another of four some other race, or one over more blocks. By
 // the seed of its order: what the generator gives stays as it was.
 void prepare_race(RandomCase& out, std::uint32_t vocab) {
@@ -196,6 +205,7 @@ void fill_case(RandomCase& out, std::uint32_t vocab, Generator& generator) {
     out.order_seed = generator();
     out.logits = random_logits(vocab, out.shape.dtype, generator);
     fill_params(out, vocab, generator);
+    fill_loops(out);
     out.prompt = random_history(below(20, generator), vocab, generator);
     out.output = random_history(below(15, generator), vocab, generator);
     out.stop_ids = random_tokens(below(4, generator), vocab, generator);

@@ -74,7 +74,7 @@ TEST_CASE("counts, ids and flags outside their ranges are refused by name") {
     params.eos_token_id = -2;
     CHECK(param_fault(params)->field == std::string("eos_token_id"));
     params = {};
-    params.flags = 64;
+    params.flags = 128;
     CHECK(param_fault(params)->field == std::string("flags"));
     params = {};
     params.min_tokens = 5;

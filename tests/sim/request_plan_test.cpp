@@ -147,17 +147,25 @@ TEST_CASE("most prompts are short, and some reach the maximum") {
     CHECK(lengths[lengths.size() / 2] < 100);
 }
 
-TEST_CASE("a request ends at EOS, at a stop id or at its last token, and not before") {
+TEST_CASE("a request ends at EOS, at a stop id, at a loop or at its last token, and not before") {
     Request request;
     request.params.eos_token_id = 7;
     request.params.max_tokens = 3;
     request.stop_ids = {5};
-    CHECK_FALSE(request.ends_with(0, 1));
-    CHECK(request.ends_with(0, 7));
-    CHECK(request.ends_with(1, 5));
-    CHECK(request.ends_with(2, 1));
+    const auto ends = [&request](const std::vector<std::int32_t>& output) {
+        return request.ends_with(output);
+    };
+    CHECK_FALSE(ends({1}));
+    CHECK(ends({7}));
+    CHECK(ends({1, 5}));
+    CHECK(ends({1, 1, 1}));
     request.params.flags |= proto::kIgnoreEos;
-    CHECK_FALSE(request.ends_with(0, 7));
+    CHECK_FALSE(ends({7}));
+    request.params.loop_max_period = 1;
+    request.params.loop_count = 2;
+    CHECK(ends({7, 7}));
+    request.params.min_tokens = 2;
+    CHECK_FALSE(ends({7, 7}));
 }
 
 }  // namespace croupier::sim

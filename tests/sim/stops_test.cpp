@@ -18,14 +18,19 @@ SimOptions with_stops() {
 
 }  // namespace
 
-TEST_CASE("stop strings end the same requests with windows, steps ahead and truncates as without") {
+TEST_CASE(
+    "stop strings, JSON and loops end the same requests with windows, steps ahead and truncates as without") {
     SimOptions options = with_stops();
     const Report plain = run(options);
     CHECK(plain.stop_strings > 20);
+    CHECK(plain.json_values > 5);
+    CHECK(plain.loops > 5);
     options.draft = 5;
     Report other = run(options);
     CHECK(other.streams_digest == plain.streams_digest);
     CHECK(other.stop_strings == plain.stop_strings);
+    CHECK(other.json_values == plain.json_values);
+    CHECK(other.loops == plain.loops);
     options.ahead = 3;
     options.decisions_over_zmq = true;
     options.truncates = 300;
@@ -35,7 +40,7 @@ TEST_CASE("stop strings end the same requests with windows, steps ahead and trun
     CHECK(run(options).streams_digest == plain.streams_digest);
 }
 
-TEST_CASE("stop strings are found whichever process is killed") {
+TEST_CASE("stop strings, JSON values and loops are found whichever process is killed") {
     SimOptions options = with_stops();
     const std::string streams = run(options).streams_digest;
     options.chaos =

@@ -125,6 +125,12 @@ TEST_CASE("decide: a decision that ends the sequence names the reason") {
           Json{"greedy"});
     CHECK(flags({{"max_tokens", 1}}) == Json{"stopped_by_length", "greedy"});
     CHECK(flags({{"max_tokens", 2}}) == Json{"greedy"});
+    const Json loops = {{"temperature", 0}, {"loop_max_period", 1}, {"loop_count", 3}};
+    const auto after = [&](const Json& output) {
+        return ask({{"logits", kRow}, {"output", output}, {"params", loops}}).at("flags");
+    };
+    CHECK(after({1, 1}) == Json{"stopped_by_loop", "greedy"});
+    CHECK(after({1}) == Json{"greedy"});
 }
 
 TEST_CASE("decide: llama.cpp's names of steps are accepted") {

@@ -14,18 +14,15 @@ using proto::Interval;
 constexpr const char* kHead =
     R"(# Parameters
 
-This page lists the sampling parameters of a request, apart from its lists of ids and its order of
-steps. [semantics.md](semantics.md) defines what each of them does. A value outside its range is
-refused, with its name.
+This page lists the sampling parameters of a request, apart from lists of ids and the order of
+steps. [semantics.md](semantics.md) defines them.
 
-The names are those of `croupier_params` (`include/croupier/types.h`), of Python's `croupier.Params`,
-and of the keys of `params` in a request to `croupier decide` ([decide.md](decide.md)). In
-`croupier decide`, `logprob_mode` is `logprobs_mode`, `logprobs` and `support` stand outside `params`,
-and `flags` are the keys `ignore_eos`, `stops_only_ban`, `rank_counts_ties` and the absence of
-`logprobs`.
+The names are those of `croupier_params` (`include/croupier/types.h`), of `croupier.Params`, and of the
+keys of `params` in a request to `croupier decide` ([decide.md](decide.md)). There, `logprob_mode` is
+`logprobs_mode`, `logprobs` and `support` stand outside `params`, and `flags` are the keys `ignore_eos`,
+`stops_only_ban`, `rank_counts_ties` and the absence of `logprobs`.
 
-`croupier decide --parameters` prints this page from the table in `proto/sampling.h`. A test
-keeps the page equal to that output.
+`croupier decide --parameters` prints this page.
 
 )";
 

@@ -99,6 +99,30 @@ TEST_CASE("reference: stops are EOS, then stop ids, then length") {
     CHECK(stop() == proto::kStoppedByLength);
 }
 
+TEST_CASE("reference: a tail that stands loop_count times in a row ends the output after what else would") {
+    Probe probe({0.0F, 9.0F});
+    probe.params.temperature = 0.0;
+    probe.params.loop_max_period = 2;
+    probe.params.loop_count = 2;
+    const auto stop = [&probe](const Ids& output) {
+        probe.request.output = output;
+        return probe.decision().flags & proto::kStoppedMask;
+    };
+    CHECK(stop({}) == 0);
+    CHECK(stop({0}) == 0);
+    CHECK(stop({1}) == proto::kStoppedByLoop);
+    CHECK(stop({0, 1, 0}) == proto::kStoppedByLoop);
+    CHECK(stop({1, 0, 0, 1, 0, 0}) == 0);
+    probe.params.loop_min_period = 2;
+    CHECK(stop({1}) == 0);
+    CHECK(stop({1, 1, 1}) == proto::kStoppedByLoop);
+    probe.params.min_tokens = 4;
+    CHECK(stop({1, 1, 1}) == 0);
+    CHECK(stop({1, 1, 1, 1}) == proto::kStoppedByLoop);
+    probe.params.max_tokens = 5;
+    CHECK(stop({1, 1, 1, 1}) == proto::kStoppedByLength);
+}
+
 TEST_CASE("reference: with stops_only_ban neither EOS nor a stop id ends a sequence, and a length does") {
     Probe probe({0.0F, 9.0F});
     probe.params.temperature = 0.0;

@@ -24,9 +24,22 @@ SAME_NAMES = (
     "presence_penalty",
     "min_tokens",
 )
-# What the engine decides, or this module from the request's other fields.
+# What the engine decides, or this module from the request's other fields. Loops are repetition_detection,
+# which the engine does itself.
 _ENGINE_NAMES = frozenset(
-    {"seed", "eos_token_id", "max_tokens", "flags", "child", "logprobs", "logprob_mode", "support"}
+    {
+        "seed",
+        "eos_token_id",
+        "max_tokens",
+        "flags",
+        "child",
+        "logprobs",
+        "logprob_mode",
+        "support",
+        "loop_count",
+        "loop_max_period",
+        "loop_min_period",
+    }
 )
 _FLAG_NAMES = frozenset(
     {
@@ -36,6 +49,7 @@ _FLAG_NAMES = frozenset(
         "rank_counts_ties",
         "include_stop",
         "keep_special",
+        "stop_at_json",
     }
 )
 # Croupier's own controls, by extra_args: the parameters that vLLM has no field for.
