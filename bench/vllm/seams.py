@@ -64,6 +64,7 @@ CORE, OUTPUT = "v1/engine/core.py", "v1/core/sched/output.py"
 PIPELINE, GUMBEL = "v1/worker/gpu/pp_utils.py", "v1/worker/gpu/sample/gumbel.py"
 INPUTS, DRAFTS = "v1/worker/gpu/input_batch.py", "v1/worker/gpu/spec_decode/"
 GRAMMARS, MASKS = "v1/structured_output/__init__.py", "v1/worker/gpu/structured_outputs.py"
+DETOKENIZER, ENGINE = "v1/engine/detokenizer.py", "v1/engine/__init__.py"
 PROCESSOR, PROTOCOL = "v1/engine/input_processor.py", "entrypoints/openai/engine/protocol.py"
 
 # fmt: off
@@ -160,7 +161,19 @@ SEAMS = [
     Seam(LOGITS, "LogitsProcessor", "_gather_logits", ["self", "logits"]),
     Seam(LOGITS, "LogitsProcessor", "_get_logits", ["self", "hidden_states"]),
     Seam(GUMBEL, "", "gumbel_sample", ["logits", "expanded_idx_mapping", "temperature", "seed", "pos"]),
-    Seam("v1/engine/__init__.py", "EngineCoreOutput", "stop_reason", type="int | str | None"),
+    Seam(ENGINE, "EngineCoreOutput", "stop_reason", type="int | str | None"),
+    Seam(ENGINE, "EngineCoreOutput", "finish_reason", type="FinishReason | None"),
+    Seam(ENGINE, "FinishReason", "ABORT"),
+    Seam("v1/request.py", "RequestStatus", "FINISHED_STOPPED"),
+    Seam("v1/request.py", "Request", "resumable"),
+    Seam("v1/request.py", "Request", "num_output_tokens", ["self"]),
+    Seam(SCHEDULER, "Scheduler", "_update_request_with_output", ["self", "request", "new_token_ids"]),
+    Seam("tokenizers/registry.py", "", "cached_tokenizer_from_config", ["model_config"]),
+    Seam("config/model.py", "ModelConfig", "skip_tokenizer_init", type="bool"),
+    Seam("sampling_params.py", "SamplingParams", "stop", type="str | list[str] | None"),
+    Seam("sampling_params.py", "SamplingParams", "detokenize", type="bool"),
+    Seam("sampling_params.py", "SamplingParams", "skip_special_tokens", type="bool"),
+    Seam("sampling_params.py", "SamplingParams", "spaces_between_special_tokens", type="bool"),
     Seam("v1/engine/__init__.py", "EngineCoreOutput", "error", type="RequestError | None", since=V33),
     Seam("v1/engine/__init__.py", "EngineCoreRequest", "prompt_embeds", type="torch.Tensor | None"),
     Seam("v1/engine/output_processor.py", "RequestOutputCollector", "put", ["self", "output"]),
@@ -189,7 +202,6 @@ SEAMS = [
     Seam(OUTPUT, "SchedulerOutput", "scheduled_spec_decode_tokens", type="dict[str, list[int]]", since=V33),
     Seam(SCHEDULER, "Scheduler", "update_draft_token_ids_in_output", ["self", "draft_token_ids"], since=V33),
     Seam(SCHEDULER, "Scheduler", "update_draft_token_ids", ["self", "draft_token_ids"], since=V33),
-    Seam(SCHEDULER, "Scheduler", "_update_request_with_output", ["self", "request"], since=V33),
     Seam(GRAMMARS, "StructuredOutputManager", "grammar_bitmask", ["self", "requests"], since=V33),
     Seam(GRAMMARS, "StructuredOutputManager", "validate_tokens", ["self", "request"], since=V33),
     Seam("v1/outputs.py", "LogprobsLists", "slice_request", ["self", "req_idx", "num_positions"], since=V33),
@@ -277,6 +289,17 @@ RELIED = [
     (GUMBEL, "_murmur3_fmix32"),
     (GUMBEL, "_log1p_neg_stable"),
     ("v1/engine/async_llm.py", "AsyncLLM.generate"),
+    # What the session's stop strings are, and where they end a text.
+    (SCHEDULER, "Scheduler._handle_stopped_request"),
+    ("v1/core/sched/utils.py", "check_stop"),
+    ("v1/engine/output_processor.py", "OutputProcessor.process_outputs"),
+    (DETOKENIZER, "IncrementalDetokenizer.from_new_request"),
+    (DETOKENIZER, "BaseIncrementalDetokenizer.__init__"),
+    (DETOKENIZER, "BaseIncrementalDetokenizer.update"),
+    (DETOKENIZER, "FastIncrementalDetokenizer.__init__"),
+    (DETOKENIZER, "FastIncrementalDetokenizer.decode_next"),
+    (DETOKENIZER, "FastIncrementalDetokenizer._protected_step"),
+    (DETOKENIZER, "check_stop_strings"),
 ]
 # fmt: on
 

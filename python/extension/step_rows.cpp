@@ -112,6 +112,17 @@ std::vector<std::size_t> mismatches(const Step& step, const nb::list& sampled, n
     return found;
 }
 
+// With how many tokens of output each has then.
+nb::list ended_by_strings(const Step& step) {
+    nb::list ended;
+    for (std::size_t column = 0; column < step.decisions.size(); ++column) {
+        const croupier_decision& decision = step.decisions[column];
+        if ((decision.flags & CROUPIER_STOPPED_STRING) != 0)
+            ended.append(nb::make_tuple(column, decision.position + 1));
+    }
+    return ended;
+}
+
 // Tokens that do not fit are left out.
 struct RankedRow {
     std::span<std::int32_t> tokens;
@@ -173,6 +184,10 @@ void bind_step_rows(nb::class_<Step>& step) {
              "`sampled`. rows: the row of each column; None: its own number. windows: how many of the step's "
              "decisions each column has (None: one); their row has the tokens before the first that is "
              "rejected.");
+    step.def("ended_by_strings", &ended_by_strings,
+             nb::sig("def ended_by_strings(self) -> list[tuple[int, int]]"),
+             "The columns whose sequences a stop string ends with this step, and how many tokens of output "
+             "each then has.");
     step.def("ranked", &ranked, nb::arg("width"), nb::arg("rows").none() = nb::none(),
              nb::arg("count").none() = nb::none(), nb::arg("fills") = false,
              nb::sig("def ranked(self, width: int, rows: Ids | None = None, count: int | None = None, "

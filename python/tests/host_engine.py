@@ -8,7 +8,7 @@ which of them draw, and, where there are several stages, when the first one has 
 from __future__ import annotations
 
 import os
-from collections import deque
+from collections import Counter, deque
 from concurrent.futures import Future, ThreadPoolExecutor
 from types import SimpleNamespace
 from typing import Any
@@ -92,6 +92,7 @@ class HostExecutor(Executor):
         self.writer: Writer | None = None
         self.verify_every = 0
         self.preemptions = 0
+        self.drawn: Counter[str] = Counter()
         self.nan_at = -1
         self.reverses_rows = False
         self.prompts_told: set[str] = set()
@@ -195,6 +196,7 @@ class HostExecutor(Executor):
             self.writer.enqueue_awaited_tokens(order.step, tokens, 20.0)
             for name, token in zip(drawing, np.maximum(tokens, 0).tolist(), strict=True):
                 sampled[names.index(name)] = [token]
+                self.drawn[name] += 1
                 self.requests[name].tokens.append(token)
             self.tokens_sent.queue[-1] = [self.requests[name] for name in drawing]
         output = ModelRunnerOutput(

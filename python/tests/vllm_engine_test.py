@@ -48,11 +48,11 @@ class Engine:
             "max_num_seqs": 8,
             "max_num_batched_tokens": 64,
             "enable_prefix_caching": False,
+            "skip_tokenizer_init": True,
         }
         self.llm = LLM(
             model=str(folder),
             load_format="dummy",
-            skip_tokenizer_init=True,
             pipeline_parallel_size=stages,
             distributed_executor_backend=executor,
             additional_config={"croupier": options},

@@ -20,6 +20,7 @@ from croupier import Error, Session
 
 from . import compat, pipeline, speculation
 from .admission import limits_of
+from .endings import end_requests_with_stop_strings
 from .failures import end_requests_with_errors
 from .keeper import Keeper
 from .options import Options
@@ -29,6 +30,7 @@ from .private_daemon import PrivateDaemon, lean_samplers_of, system_endpoint
 from .requirements import check_engine
 from .sequences import Sequences
 from .shared_memory import room_of, without_room
+from .texts import Texts
 from .verify import Verifier
 from .windows import WindowPlane
 
@@ -72,6 +74,7 @@ class WithSession:
         # Again, where all engines pass: a front end that is not vLLM's Python has not looked.
         check_engine(self.vllm_config)
         end_requests_with_errors(logger.warning)
+        end_requests_with_stop_strings()
         end_with_server(logger.warning)
         pipeline.prepare_engine_core(self.vllm_config)
         if text := speculation.draft_greedily(self.vllm_config):
@@ -161,12 +164,28 @@ class WithSession:
                 tell_ignored(options, system)
                 return session
         if not endpoint:
-            self.croupier_daemon = PrivateDaemon.join(own)
+            self.croupier_daemon = self.croupier_daemon or PrivateDaemon.join(own)
             if url := self.croupier_daemon.metrics_url:
                 logger.info("the private daemon's metrics are at %s", url)
             return session_at(self.croupier_daemon.endpoint, asked)
         tell_ignored(options, endpoint)
         return session_at(endpoint, asked)
+
+    def _opened_with_texts(
+        self, options: Options, own: Options, **asked: Any
+    ) -> tuple[Session, Texts | None]:
+        """With the engine's tokenizer, if its stop strings can be the session's."""
+        texts = Texts.of(self.vllm_config, logger.warning)
+        if texts is None:
+            return self._opened(options, own, **asked), None
+        try:
+            with texts.file() as path:
+                return self._opened(options, own, tokenizer=path, **asked), texts
+        except Error as error:
+            if "tokenizer" not in error.text:
+                raise
+            logger.warning("vLLM's front end alone looks for stop strings: %s", error)
+        return self._opened(options, own, **asked), None
 
     def _use_session(self, options: Options, geometry: dict[str, Any], gathers: bool) -> None:
         config = self.vllm_config
@@ -188,7 +207,7 @@ class WithSession:
         replica = config.parallel_config.data_parallel_index
         # The waiting preempted ones stay in the table.
         sequences_at_once = 2 * most + 16
-        session = self._opened(
+        session, texts = self._opened_with_texts(
             options,
             own,
             name=options.session_name(replica),
@@ -218,7 +237,8 @@ class WithSession:
             if options.verify_every:
                 verifier = Verifier(geometry["vocab"], longest, options.verify_report, logger.info)
             seeds = random.Random(f"{config.model_config.seed} {replica}")
-            sequences = Sequences(session, geometry["vocab"], limits, seeds, logger.warning, window)
+            vocab = geometry["vocab"]
+            sequences = Sequences(session, vocab, limits, seeds, logger.warning, window, texts)
             given = session, sequences, options.timeout, logger.warning, verifier
             if window > 1:
                 self.croupier_plane = WindowPlane(*given, mask_stride=window, most_masks=masks)

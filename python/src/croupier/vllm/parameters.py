@@ -82,6 +82,13 @@ class Request:
     allowed_ids: list[int] = field(default_factory=list)
     bad_words: list[list[int]] = field(default_factory=list)
     dry_breakers: list[list[int]] = field(default_factory=list)
+    stop_strings: list[str] = field(default_factory=list)
+    """Those that the session looks for (texts.py): the engine ends the request with them."""
+
+    @property
+    def list_words(self) -> int:
+        """Of the session's lists, without stop strings."""
+        return len(self.allowed_ids) + sum(1 + len(word) for word in self.bad_words + self.dry_breakers)
 
     def lists(self) -> dict[str, Any]:
         return {
@@ -166,7 +173,7 @@ def _bad_words(sampling: Any) -> list[list[int]]:
 
 
 def _stops(sampling: Any, request: Request) -> None:
-    """The engine ends sequences, not the daemon, whose stops would make the next steps in flight void.
+    """The engine ends sequences by ids, not the daemon, whose stops would make later steps in flight void.
 
     Only min_tokens needs the ids, to ban them: those that the engine stops at, and EOS ids that it ignores.
     """
@@ -190,12 +197,10 @@ def _check_limits(request: Request, limits: Limits) -> None:
             "rng is 'shvs', which needs whole rows; "
             "additional_config['croupier'] with 'transport': 'rows' would be right"
         )
-    words = len(request.allowed_ids)
-    words += sum(1 + len(word) for word in request.bad_words + request.dry_breakers)
     for name, count, most in (
         ("logit_bias", len(request.bias), limits.max_bias),
         ("stop_token_ids", len(request.stop_ids), limits.max_stop_ids),
-        ("allowed_token_ids, bad_words and dry_breakers", words, limits.max_list_tokens),
+        ("allowed_token_ids, bad_words and dry_breakers", request.list_words, limits.max_list_tokens),
     ):
         if count > most:
             option = {"logit_bias": "max_bias", "stop_token_ids": "max_stop_ids"}.get(name, "max_list_tokens")

@@ -60,7 +60,8 @@ class Plane:
         self._timeout = timeout
         self._log = log
         self._verifier = verifier
-        self._last_step = 0
+        # A session's first step is 0.
+        self._last_step = -1
         self._columns: Any = None
         """Of the batch between schedule() and submit()."""
         self._reusable: list[Columns] = []
@@ -166,11 +167,28 @@ class Plane:
                     f"the daemon gave step {answer.step}"
                 )
             self._compare(batch, answer, output, errors)
+            if self._sequences.texts is not None and (ended := self._ended(batch, answer)):
+                output.croupier_ended = ended
             if self._verifier is not None:
                 self._verifier.look(batch, answer, output, self._session)
         if errors:
             output.croupier_errors = errors
         return output
+
+    def _ended(self, batch: Batch, answer: Any) -> dict[str, int]:
+        """The requests that a stop string ends with this step: how many output tokens each then has."""
+        found = answer.ended_by_strings()
+        if not found:
+            return {}
+        names, sequences = batch.columns.of_rows()
+        ended = {}
+        for row, outputs in found:
+            name, sequence = names[row], sequences[row]
+            # Else vLLM gives up this token.
+            if self._sequences.get(name) is sequence and batch.order.step > sequence.counted_at:
+                sequence.ended_at = batch.order.step
+                ended[name] = outputs
+        return ended
 
     def _compare(self, batch: Batch, answer: Any, output: Any, errors: dict[str, str]) -> None:
         """The workers' tokens with the decisions', whose log-probs and errors are the output's too."""
@@ -232,9 +250,11 @@ class Plane:
         end_request(output, errors, name, reason, before)
 
     def _may_be_void(self, name: str, batch: Batch, column: int) -> bool:
-        """Whether the engine gives up this token too: the sequence is finished or counted back."""
-        sequence = batch.columns.sequences[column]
-        return self._sequences.get(name) is not sequence or batch.order.step <= sequence.counted_at
+        """Whether the engine gives up this token too: the sequence is finished, ended or counted back."""
+        sequence, step = batch.columns.sequences[column], batch.order.step
+        if self._sequences.get(name) is not sequence or step <= sequence.counted_at:
+            return True
+        return sequence.ended_at is not None and sequence.ended_at < step
 
 
 def other_tokens(step: int, name: str, drawn: list[int], decided: Any) -> RuntimeError:

@@ -11,6 +11,7 @@ from typing import Any
 from croupier import Error, Params
 
 from .parameters import Limits, Request, translate
+from .texts import Texts
 
 _TABLE_FULL = 16
 NO_PROMPT_IDS = "prompt_embeds has no token ids, which penalties need; send a prompt of tokens"
@@ -34,6 +35,8 @@ class Sequence:
     """Of its row of log-probs: the drawn token and the best; 0: it wants none."""
     counted_at: int = 0
     """The last step at its admission. What was in flight then is no part of `due`, and may be void."""
+    ended_at: int | None = None
+    """The step in which a stop string ended it. Its columns of later steps are void."""
     live: bool = True
     """In the session's table."""
     parked: bool = False
@@ -68,6 +71,7 @@ class Sequences:
         seeds: random.Random,
         log: Callable[[str], None],
         window: int = 1,
+        texts: Texts | None = None,
     ) -> None:
         self._session = session
         self._vocab = vocab
@@ -83,6 +87,8 @@ class Sequences:
         self._window = window
         """So many tokens may a step bring a request."""
         self._most_in_flight = 0
+        self.texts = texts
+        """None: the session looks for no stop strings."""
 
     def get(self, name: str) -> Sequence | None:
         return self._by_name.get(name)
@@ -174,6 +180,7 @@ class Sequences:
         known.parked = False
         known.prefill_len = known.due = len(tokens)
         known.counted_at = last_step
+        known.ended_at = None
 
     def _refuse(self, name: str, reason: str) -> None:
         self.refused[name] = reason
@@ -185,6 +192,11 @@ class Sequences:
             request.seed = self._seeds.getrandbits(64)
         # No such token can be drawn, and so none needs a ban.
         request.stop_ids = self._inside(request.stop_ids)
+        # Of a prompt that may grow vLLM goes on behind a stop string, as its client sends more.
+        if self.texts is not None and not getattr(new, "croupier_resumable", False):
+            room = self._limits.max_list_tokens - request.list_words
+            request.stop_strings = self.texts.stops_of(new.sampling_params, prompt, room)
+            request.params["keep_special"] = not new.sampling_params.skip_special_tokens
         count = len(prompt)
         width = 0 if request.wanted_logprobs is None else 1 + request.wanted_logprobs
         return Sequence(0, new.sampling_params, request, self._inside(prompt), count, count, count, width)
@@ -195,14 +207,16 @@ class Sequences:
         return [token for token in ids if 0 <= token < self._vocab]
 
     def _add(self, sequence: Sequence, outputs: list[int]) -> None:
-        params = Params(seed=sequence.request.seed, **sequence.request.params)
+        request = sequence.request
+        params = Params(seed=request.seed, **request.params)
+        lists = request.lists()
+        if request.stop_strings:
+            lists["stop_strings"] = request.stop_strings
         while True:
             uid = self._next_uid
             self._next_uid += 1
             try:
-                self._session.add(
-                    uid, sequence.prompt, output=outputs, params=params, **sequence.request.lists()
-                )
+                self._session.add(uid, sequence.prompt, output=outputs, params=params, **lists)
             except Error as error:
                 if error.code == _TABLE_FULL and self._evict():
                     continue
