@@ -60,3 +60,19 @@ def device_bytes(thing: Any, depth: int = 3) -> int:
     if not type(thing).__module__.startswith("vllm.v1.worker.gpu"):
         return 0
     return sum(device_bytes(part, depth - 1) for name, part in vars(thing).items() if name != "req_states")
+
+
+def count_computed(worker: Any) -> None:
+    """From now on the worker counts the tokens that it computes: one for each request that decodes a step."""
+    execute = worker.execute_model
+    worker.bench_computed = 0
+
+    def counted(scheduled: Any, *given: Any, **named: Any) -> Any:
+        worker.bench_computed += scheduled.total_num_scheduled_tokens
+        return execute(scheduled, *given, **named)
+
+    worker.execute_model = counted
+
+
+def computed(worker: Any) -> int:
+    return worker.bench_computed

@@ -19,6 +19,7 @@ import kills  # noqa: E402
 import kinds  # noqa: E402
 import picture  # noqa: E402
 import sides  # noqa: E402
+import stops  # noqa: E402
 
 
 def asked(**given: Any) -> argparse.Namespace:
@@ -186,3 +187,46 @@ def test_kills_come_in_turns_and_what_differs_is_told(tmp_path: Path) -> None:
         "daemons_back": 0,
     }
     assert kills.differing([[1, 2], [3]], [[1, 5], [3]]) == [{"request": 0, "at": 1, "lengths": [2, 2]}]
+
+
+def test_steps_for_ended_requests_are_what_was_computed_beyond_what_is_needed() -> None:
+    answers = [
+        {"tokens": [1] * 7, "end": "stop", "stop": "ab"},
+        {"tokens": [1], "end": "length", "stop": None},
+    ]
+    # Of a request with one token of output only the prompt is needed.
+    found = stops.summed({"answers": answers, "computed": engines.PROMPT * 2 + 6 + 3, "seconds": 1.0})
+    assert found["steps_for_ended_requests"] == 3
+    assert (found["ended_by_a_stop_string"], found["ended_otherwise"]) == (1, ["length"])
+    pairs = {"answers": [{**one, "text": "x"} for one in answers]}
+    other = {"answers": [pairs["answers"][0], {**pairs["answers"][1], "tokens": [2]}]}
+    assert stops.compared(pairs, other) == {
+        "requests": 2,
+        "equal_tokens": 1,
+        "equal_answers_of_equal_tokens": 1,
+        "equal_texts": 2,
+    }
+
+
+def test_answers_are_compared_with_vllms_own_detokenizer(tmp_path: Path) -> None:
+    pytest.importorskip("vllm")
+    from transformers import AutoTokenizer
+
+    stops.make_tokenizer(tmp_path, 151000)
+    tokenizer = AutoTokenizer.from_pretrained(str(tmp_path))
+    answers = []
+    for place in range(3):
+        wanted = stops.stops_of(place)
+        tokens = [place, *(token for token in range(300, 400))]
+        texts = [tokenizer.decode(tokens[:count]) for count in range(len(tokens) + 1)]
+        count, stop = next(
+            ((count, stop) for count, text in enumerate(texts) for stop in wanted if stop in text),
+            (len(tokens), None),
+        )
+        text = texts[count].split(stop)[0] if stop else texts[count]
+        answers.append({"tokens": tokens[:count], "text": text, "stop": stop})
+    assert any(answer["stop"] for answer in answers)
+    assert stops.alone(tokenizer, answers, "greedy", 256) == 3
+    answers[0]["tokens"].append(300)
+    answers[1]["text"] += "x"
+    assert stops.alone(tokenizer, answers, "greedy", 256) == 1
