@@ -1,5 +1,6 @@
 """The examples of the pages run as they stand there."""
 
+import base64
 import importlib.metadata
 import re
 import subprocess
@@ -39,6 +40,18 @@ def test_the_engine_of_the_page_decodes(daemon: Daemon) -> None:
     there = "ipc:///run/croupier/control.sock"
     assert there in program
     assert len(output_of(program.replace(there, daemon.endpoint))) == 5
+
+
+def test_the_example_that_streams_text_shows_no_stop_string(daemon: Daemon, tmp_path: Path) -> None:
+    tokens = [b"Hello", b",", b" w", b"orld ", b"\xe2\x82", b"\xac", b"!\nUs", b"er:", b" unseen"]
+    lines = [f"{base64.b64encode(token).decode()} {id}" for id, token in enumerate(tokens)]
+    path = tmp_path / "tokens.tiktoken"
+    path.write_text("\n".join(lines))
+    program = ROOT / "docs" / "examples" / "streaming_text.py"
+    said = subprocess.run(
+        [sys.executable, program, daemon.endpoint, path], capture_output=True, check=True, encoding="utf-8"
+    ).stdout
+    assert said == "Hello, world \u20ac!\nended by stop_string\n"
 
 
 def test_the_package_has_the_programs_of_a_host_and_no_simulator() -> None:
