@@ -12,6 +12,8 @@ using shm::Errc;
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
+// Of control.max_message_bytes: shorter messages are accepted by every daemon.
+constexpr std::size_t kLeastLimit = 4096;
 constexpr auto kLastErrc = static_cast<std::uint32_t>(Errc::peer_gone);
 
 }  // namespace
@@ -27,11 +29,13 @@ shm::Result<ControlChannel> ControlChannel::connect(zmq::context_t& context, con
                                                     const CurveKeys& keys, milliseconds timeout) {
     if (auto forbidden = endpoint_forbidden(endpoint)) return *std::move(forbidden);
     CROUPIER_TRY_VALUE(dealer, Dealer::connect(context, endpoint, keys));
+    dealer.watch(context);
     return ControlChannel(std::move(dealer), timeout);
 }
 
 shm::Result<std::vector<std::uint8_t>> ControlChannel::exchange(const flatbuffers::FlatBufferBuilder& builder,
                                                                 std::uint64_t request, wire::Body wanted) {
+    (void)dealer_.was_cut_off();  // before this request
     dealer_.send(builder.GetBufferPointer(), builder.GetSize());
     const auto deadline = steady_clock::now() + timeout_;
     while (true) {
@@ -39,7 +43,12 @@ shm::Result<std::vector<std::uint8_t>> ControlChannel::exchange(const flatbuffer
         if (left <= milliseconds::zero())
             return endpoint_silent(dealer_.endpoint(), static_cast<long>(timeout_.count()));
         auto bytes = dealer_.receive(left);
-        if (!bytes) continue;
+        if (!bytes) {
+            const bool may_be_too_large = builder.GetSize() > kLeastLimit;
+            if (dealer_.was_cut_off() && may_be_too_large)
+                return request_cut_off(dealer_.endpoint(), builder.GetSize());
+            continue;
+        }
         const auto parsed = wire::parse(bytes->data(), bytes->size());
         if (const auto* fault = std::get_if<wire::WireFault>(&parsed)) {
             return shm::fail(Errc::wrong_version, dealer_.endpoint() + " answered, but " + fault->message);

@@ -1,6 +1,9 @@
 #include "client/dealer.h"
 
+#include <array>
+#include <atomic>
 #include <cerrno>
+#include <cstring>
 #include <utility>
 
 #include "proto/curve.h"
@@ -56,10 +59,34 @@ void Dealer::send(const std::uint8_t* bytes, std::size_t size) {
     socket_.send(zmq::buffer(bytes, size), zmq::send_flags::dontwait);
 }
 
+void Dealer::watch(zmq::context_t& context) {
+    static std::atomic<std::uint64_t> number{0};
+    const std::string place = "inproc://watch-" + std::to_string(++number);
+    zmq_socket_monitor(socket_.handle(), place.c_str(),
+                       ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_DISCONNECTED);
+    monitor_ = zmq::socket_t(context, zmq::socket_type::pair);
+    monitor_.set(zmq::sockopt::linger, 0);
+    monitor_.connect(place);
+}
+
+bool Dealer::was_cut_off() {
+    bool was = false;
+    zmq::message_t event;
+    while (monitor_ && monitor_.recv(event, zmq::recv_flags::dontwait)) {
+        std::uint16_t kind = 0;
+        if (event.size() >= sizeof(kind)) std::memcpy(&kind, event.data(), sizeof(kind));
+        while (event.more() && monitor_.recv(event, zmq::recv_flags::none)) continue;  // the endpoint
+        was = was || (is_connected_ && kind == ZMQ_EVENT_DISCONNECTED);
+        is_connected_ = kind == ZMQ_EVENT_HANDSHAKE_SUCCEEDED;
+    }
+    return was;
+}
+
 std::optional<std::vector<std::uint8_t>> Dealer::receive(std::chrono::milliseconds timeout) {
     try {
-        zmq::pollitem_t item{socket_.handle(), 0, ZMQ_POLLIN, 0};
-        if (zmq::poll(&item, 1, timeout) == 0) return std::nullopt;
+        std::array<zmq::pollitem_t, 2> items{
+            {{socket_.handle(), 0, ZMQ_POLLIN, 0}, {monitor_.handle(), -1, ZMQ_POLLIN, 0}}};
+        if (zmq::poll(items.data(), monitor_ ? 2 : 1, timeout) == 0) return std::nullopt;
         zmq::message_t message;
         if (!socket_.recv(message, zmq::recv_flags::dontwait)) return std::nullopt;
         // Copied, because a frame may be unaligned in ZMQ's receive buffer, and a flatbuffer must be aligned.

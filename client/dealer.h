@@ -26,6 +26,10 @@ class Dealer {
 
     const std::string& endpoint() const { return endpoint_; }
     void send(const std::uint8_t* bytes, std::size_t size);
+    // From now on was_cut_off() tells, and ends a receive().
+    void watch(zmq::context_t& context);
+    // Whether the daemon has ended an established connection since the last look.
+    bool was_cut_off();
     // One message, in memory that is aligned for it. Returns nothing after the timeout.
     std::optional<std::vector<std::uint8_t>> receive(std::chrono::milliseconds timeout);
 
@@ -34,6 +38,8 @@ class Dealer {
         : socket_(std::move(socket)), endpoint_(std::move(endpoint)) {}
 
     zmq::socket_t socket_;
+    zmq::socket_t monitor_;  // of socket_, if it is watched
+    bool is_connected_ = false;
     std::string endpoint_;
 };
 

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <bit>
 #include <cerrno>
 #include <cstddef>
 #include <string_view>
@@ -49,6 +50,15 @@ shm::Error forbidden(const std::string& endpoint) {
 }
 
 }  // namespace
+
+shm::Error request_cut_off(const std::string& endpoint, std::size_t bytes) {
+    const std::size_t mebibytes = std::bit_ceil((bytes >> 20U) + 1);
+    return {Errc::refused, "the daemon at " + endpoint + " ended the connection during a request of " +
+                               std::to_string(bytes) +
+                               " bytes, as it does above its control.max_message_bytes, which should be " +
+                               std::to_string(mebibytes) +
+                               "MiB or more for it; if the daemon was stopped, try again"};
+}
 
 std::optional<shm::Error> endpoint_forbidden(const std::string& endpoint) {
     const int error = probe(endpoint);

@@ -1,6 +1,7 @@
 // Errors for an endpoint that does not answer: the reason and the remedy.
 #pragma once
 
+#include <cstddef>
 #include <optional>
 #include <string>
 
@@ -12,5 +13,8 @@ namespace croupier::client {
 std::optional<shm::Error> endpoint_forbidden(const std::string& endpoint);
 // The error for a request that had no answer for `waited_ms`.
 shm::Error endpoint_silent(const std::string& endpoint, long waited_ms);
+
+// The error for a request of so many bytes, during which the daemon ended the connection.
+shm::Error request_cut_off(const std::string& endpoint, std::size_t bytes);
 
 }  // namespace croupier::client

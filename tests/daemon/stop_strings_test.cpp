@@ -335,6 +335,27 @@ TEST_CASE("a tokenizer that is none is refused when the session is opened") {
     CHECK_THAT(refusal(unsupported.path()), Contains("the decoder WordPiece is not supported"));
 }
 
+TEST_CASE("a table of tokens beyond max_message_bytes is refused at once, with the setting and the size") {
+    const DaemonProcess sizes;
+    const std::string endpoint = sizes.endpoint() + "2";
+    const DaemonProcess daemon(kTwoSamplers,
+                               "control: {endpoint: \"" + endpoint + "\", max_message_bytes: 64KiB}");
+    const TokenizerFile tokenizer(tiktoken_file(small_alphabet_pieces(40'000)));
+    client::OpenOptions options;
+    options.endpoint = endpoint.c_str();
+    options.vocab = 40'000;
+    options.tokenizer = tokenizer.path().c_str();
+    options.timeout_ms = 60'000;
+    const auto begun = std::chrono::steady_clock::now();
+    CHECK_THAT(failure_of([&] { const client::Session session(options); }),
+               Contains("ended the connection during a request of") &&
+                   Contains("control.max_message_bytes, which should be 1MiB or more"));
+    CHECK(std::chrono::steady_clock::now() - begun < std::chrono::seconds(30));
+    // A smaller request of the same client is answered.
+    options.tokenizer = nullptr;
+    client::Session(options).close();
+}
+
 TEST_CASE("a session is resumed with its own tokenizer alone, and two sessions have two") {
     const DaemonProcess daemon;
     EngineShape shape = with_texts();
