@@ -135,10 +135,11 @@ ControlServer::Reply ControlServer::answer_open(const ControlContext& context, c
     auto request = read_open(open);
     if (!request) return refusal(asker.request, request.error());
     request.value().peer = asker.peer;
-    auto opened = context.registry->open(request.value(), asker);
+    const std::string name = request.value().name;
+    auto opened = context.registry->open(std::move(request).value(), asker);
     if (!opened) {
         event_log::write(Event::open_refused,
-                         {{"session", request.value().name},
+                         {{"session", name},
                           {"owner", asker.peer.identity},
                           {"error", shm::errc_name(opened.error().code)}},
                          "refused to open a session for {}: {}", asker.peer.identity, opened.error().message);

@@ -29,19 +29,20 @@ shm::Error too_little_memory(std::uint64_t bytes, const host::MemoryRoom& room) 
 
 }  // namespace
 
-void SegmentMaker::begin(const shm::SegmentSpec& spec, Contents contents) {
+void SegmentMaker::begin(const shm::SegmentSpec& spec, std::shared_ptr<const SessionRequest> request) {
     threads_[spec.session_id] =
-        std::jthread([this, spec, contents = std::move(contents)](const std::stop_token& stop) {
-            make(stop, spec, contents);
+        std::jthread([this, spec, request = std::move(request)](const std::stop_token& stop) {
+            make(stop, spec, *request);
         });
 }
 
-void SegmentMaker::make(const std::stop_token& stop, const shm::SegmentSpec& spec, const Contents& contents) {
+void SegmentMaker::make(const std::stop_token& stop, const shm::SegmentSpec& spec,
+                        const SessionRequest& request) {
     Made made{spec.session_id, shm::fail(shm::Errc::no_memory, "")};
     if (auto created = create(spec, stop)) {
         auto segment = std::make_unique<shm::Segment>(std::move(created).value());
-        if (!contents.order.empty()) write_order(*segment, contents.order);
-        std::copy(contents.token_table.begin(), contents.token_table.end(), segment->token_table().begin());
+        if (!request.order.empty()) write_order(*segment, request.order);
+        std::copy(request.token_table.begin(), request.token_table.end(), segment->token_table().begin());
         made.segment = std::move(segment);
     } else {
         made.segment = created.error();

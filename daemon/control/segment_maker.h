@@ -15,6 +15,8 @@
 
 namespace croupier::daemon {
 
+struct SessionRequest;
+
 class SegmentMaker {
   public:
     struct Made {
@@ -25,12 +27,8 @@ class SegmentMaker {
     // `event_fd` is written to whenever one is made, or could not be.
     explicit SegmentMaker(int event_fd) : event_fd_(event_fd) {}
 
-    // What a session's client gave for its segment.
-    struct Contents {
-        std::vector<std::uint32_t> order;
-        std::vector<std::byte> token_table;
-    };
-    void begin(const shm::SegmentSpec& spec, Contents contents);
+    // The request has what its client gave for the segment: a hotness order, a table of tokens.
+    void begin(const shm::SegmentSpec& spec, std::shared_ptr<const SessionRequest> request);
     std::vector<Made> take();
     // Nobody is told any more of what is being made: it goes.
     void end();
@@ -38,7 +36,7 @@ class SegmentMaker {
     static void let_go(std::unique_ptr<shm::Segment> segment);
 
   private:
-    void make(const std::stop_token& stop, const shm::SegmentSpec& spec, const Contents& contents);
+    void make(const std::stop_token& stop, const shm::SegmentSpec& spec, const SessionRequest& request);
     shm::Result<shm::Segment> create(const shm::SegmentSpec& spec, const std::stop_token& stop);
     // Waits until the daemon's control group has that much memory left, and promises it.
     shm::Result<bool> await_memory(std::uint64_t bytes, const std::stop_token& stop);

@@ -48,27 +48,28 @@ bool ask_for_same(const SessionRequest& one, const SessionRequest& other) {
 
 }  // namespace
 
-SessionRegistry::Opened SessionRegistry::open(const SessionRequest& request, const Asker& asker) {
+SessionRegistry::Opened SessionRegistry::open(SessionRequest request, const Asker& asker) {
     if (draining_) return shm::fail(Errc::draining, "the daemon drains and opens no new sessions");
     CROUPIER_TRY(check_request(request, config_.sessions));
     for (auto& [id, pending] : pending_) {
-        if (pending.request.name == request.name) return join(pending, request, asker);
+        if (pending.request->name == request.name) return join(pending, request, asker);
     }
     if (is_asked_back(request.name)) {
         return shm::fail(Errc::already_held, "session " + request.name +
                                                  " is just being taken back from a stand-in; open it again "
                                                  "in a moment, or choose another name");
     }
-    if (shm::Segment* present = find_by_name(request.name)) return open_present(*present, request, asker);
+    if (shm::Segment* present = find_by_name(request.name))
+        return open_present(*present, std::move(request), asker);
     CROUPIER_TRY(has_room(request, nullptr));
-    return create(request, asker);
+    return create(std::move(request), asker);
 }
 
 // A client that gave up waiting for a large segment and asks again is given that one, not another.
 SessionRegistry::Opened SessionRegistry::join(Pending& pending, const SessionRequest& request,
                                               const Asker& asker) {
-    if (!request.peer.may_act_for(pending.request.peer.identity)) return not_yours(request.name);
-    if (!ask_for_same(pending.request, request) || pending.askers.size() >= kMostAskers) {
+    if (!request.peer.may_act_for(pending.request->peer.identity)) return not_yours(request.name);
+    if (!ask_for_same(*pending.request, request) || pending.askers.size() >= kMostAskers) {
         return shm::fail(Errc::already_held,
                          "session " + request.name +
                              " is just being opened; open it again in a moment, or choose "
@@ -83,7 +84,7 @@ bool SessionRegistry::never_attached(const shm::Segment& segment) const {
            segment.header().state.load(std::memory_order_acquire) == SessionState::active;
 }
 
-SessionRegistry::Opened SessionRegistry::open_present(shm::Segment& present, const SessionRequest& request,
+SessionRegistry::Opened SessionRegistry::open_present(shm::Segment& present, SessionRequest&& request,
                                                       const Asker& asker) {
     const std::uint64_t id = present.id();
     if (!request.peer.may_act_for(watches_.at(id).owner)) return not_yours(request.name);
@@ -98,7 +99,7 @@ SessionRegistry::Opened SessionRegistry::open_present(shm::Segment& present, con
         // A new segment, not a new epoch in the old one: what a fenced process may still write when it
         // wakes in the middle of a store goes to memory that nobody reads any more.
         retire(id, SessionState::fenced, "taken over by a new client");
-        return create(request, asker);
+        return create(std::move(request), asker);
     }
     if (request.resume) {
         CROUPIER_TRY(check_same_session(present, request));
@@ -112,7 +113,7 @@ SessionRegistry::Opened SessionRegistry::open_present(shm::Segment& present, con
     }
     CROUPIER_TRY(has_room(request, &present));
     retire(id, SessionState::closed, "its client is gone and its name is opened anew");
-    return create(request, asker);
+    return create(std::move(request), asker);
 }
 
 shm::Result<bool> SessionRegistry::has_room(const SessionRequest& request,
@@ -130,7 +131,7 @@ shm::Result<bool> SessionRegistry::has_room(const SessionRequest& request,
     return check_room(request, config_.sessions, count, in_use);
 }
 
-SessionRegistry::Opened SessionRegistry::create(const SessionRequest& request, const Asker& asker) {
+SessionRegistry::Opened SessionRegistry::create(SessionRequest&& request, const Asker& asker) {
     // With the plane the folder went, as at a user's logout.
     if (plane_->removed()) {
         if (auto made = shm::prepare_directory(config_.shm.dir); !made) return made.error();
@@ -144,8 +145,10 @@ SessionRegistry::Opened SessionRegistry::create(const SessionRequest& request, c
     spec.ownership = {static_cast<mode_t>(config_.shm.mode), config_.shm.group};
     spec.node = node_;
     spec.hugepages = huge_pages(config_.shm.hugepages);
-    pending_[spec.session_id] = {request, proto::layout_of(spec.geometry).total_bytes, {asker}};
-    maker_.begin(spec, {request.order, request.token_table});
+    // Its table of tokens may have megabytes, and samplers wait for this thread.
+    const auto shared = std::make_shared<const SessionRequest>(std::move(request));
+    pending_[spec.session_id] = {shared, proto::layout_of(spec.geometry).total_bytes, {asker}};
+    maker_.begin(spec, shared);
     return std::optional<OpenedSession>();
 }
 
@@ -154,7 +157,7 @@ std::vector<OpenAnswer> SessionRegistry::take_made() {
     for (SegmentMaker::Made& made : maker_.take()) {
         auto pending = pending_.extract(made.id);
         const auto opened = made.segment
-                                ? begin_session(std::move(made.segment).value(), pending.mapped().request)
+                                ? begin_session(std::move(made.segment).value(), *pending.mapped().request)
                                 : shm::Result<OpenedSession>(made.segment.error());
         for (Asker& asker : pending.mapped().askers) answers.push_back({std::move(asker), opened});
     }

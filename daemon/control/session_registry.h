@@ -56,7 +56,7 @@ class SessionRegistry {
     void adopt_survivors();
 
     // Nothing: the segment is being made, and take_made() answers.
-    shm::Result<std::optional<OpenedSession>> open(const SessionRequest& request, const Asker& asker);
+    shm::Result<std::optional<OpenedSession>> open(SessionRequest request, const Asker& asker);
     std::vector<OpenAnswer> take_made();
     shm::Result<bool> close(std::uint64_t id, const Peer& peer);
     shm::Result<bool> set_zmq_stream(std::uint64_t id, bool on, const Peer& peer);
@@ -97,7 +97,7 @@ class SessionRegistry {
     };
     // A session whose segment is being made.
     struct Pending {
-        SessionRequest request;
+        std::shared_ptr<const SessionRequest> request;  // its maker's too
         std::uint64_t bytes = 0;
         std::vector<Asker> askers;
     };
@@ -106,8 +106,8 @@ class SessionRegistry {
     // `gives_way`: ends when the new one can be made, so that its room counts; null: none does.
     shm::Result<bool> has_room(const SessionRequest& request, const shm::Segment* gives_way) const;
     // There is room.
-    Opened create(const SessionRequest& request, const Asker& asker);
-    Opened open_present(shm::Segment& present, const SessionRequest& request, const Asker& asker);
+    Opened create(SessionRequest&& request, const Asker& asker);
+    Opened open_present(shm::Segment& present, SessionRequest&& request, const Asker& asker);
     Opened join(Pending& pending, const SessionRequest& request, const Asker& asker);
     bool never_attached(const shm::Segment& segment) const;
     shm::Result<OpenedSession> begin_session(std::unique_ptr<shm::Segment> segment,
