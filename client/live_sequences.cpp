@@ -142,7 +142,8 @@ shm::Result<FoundText> LiveSequences::found_text(std::uint64_t uid) const {
     text.uid = uid;
     text.output.assign(log + lengths.prompt, log + lengths.prompt + lengths.output);
     if (segment_->geometry().token_table_bytes == 0) return text;
-    text.prompt.assign(log, log + lengths.prompt);
+    // Whole prompts of all sequences may be more than a relay's message can have.
+    text.prompt = text::looked_at({log, lengths.prompt});
     const proto::SamplingParams params = segment_->params(slot);
     text.min_tokens = params.min_tokens;
     text.flags = params.flags;

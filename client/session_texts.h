@@ -21,7 +21,7 @@ namespace croupier::client {
 // A live sequence that an earlier client of the session added.
 struct FoundText {
     std::uint64_t uid = 0;
-    std::vector<std::int32_t> prompt;
+    std::vector<std::int32_t> prompt;  // what its text depends on of it
     std::vector<std::int32_t> output;
     std::vector<std::string> stop_strings;
     std::uint32_t min_tokens = 0;

@@ -9,7 +9,7 @@ namespace {
 
 // At the beginning and at the end of a prompt. Further away no text hangs together, and a prompt may be made
 // of tokens that say so.
-constexpr std::size_t kMostLookedAt = 4096;
+constexpr std::size_t kMostLookedAt = 1024;
 
 void append_replacements(std::string& text, std::size_t count) {
     for (std::size_t i = 0; i < count; ++i) text += kReplacement;
@@ -23,6 +23,15 @@ void end_run(DecoderState& state, std::string& text) {
 }
 
 }  // namespace
+
+std::vector<std::int32_t> looked_at(std::span<const std::int32_t> prompt) {
+    if (prompt.size() <= 2 * kMostLookedAt) return {prompt.begin(), prompt.end()};
+    const auto first = prompt.first(kMostLookedAt);
+    const auto last = prompt.last(kMostLookedAt);
+    std::vector<std::int32_t> tokens(first.begin(), first.end());
+    tokens.insert(tokens.end(), last.begin(), last.end());
+    return tokens;
+}
 
 TextDecoder::TextDecoder(const TokenTable& table, bool skip_special)
     : table_(&table), joining_(table.joining()), skip_special_(skip_special) {

@@ -13,11 +13,16 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "text/token_table.h"
 #include "text/utf8.h"
 
 namespace croupier::text {
+
+// The tokens of a prompt at which TextDecoder::begin() looks: a text begins in the same way after these
+// alone.
+std::vector<std::int32_t> looked_at(std::span<const std::int32_t> prompt);
 
 // What decoding the next token depends on, beside the token.
 struct DecoderState {

@@ -1,6 +1,7 @@
 // A text decoded token by token is that of Hugging Face's decoders for the whole sequence.
 #include "text/text_decoder.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cstdlib>
 #include <random>
@@ -133,9 +134,32 @@ TEST_CASE("of a prompt that never hangs together as far as its end is looked at,
     // The three bytes of a character, none of which stands alone.
     const TokenTable table = TokenTable::parse_tiktoken("4g== 0\ngg== 1\nrA== 2\n");
     const TextDecoder decoder(table, true);
-    for (const std::size_t length : {10UL, 4095UL, 4096UL, 4097UL, 100'000UL}) {
+    for (const std::size_t length : {10UL, 1023UL, 1024UL, 1025UL, 100'000UL}) {
         const std::vector<std::int32_t> prompt(length, 0);
         CHECK(streamed(decoder, prompt, std::vector<std::int32_t>{1, 2}) == "\u20AC");
+    }
+}
+
+TEST_CASE("a text begins in the same way after the tokens that are looked at of its prompt") {
+    constexpr std::uint32_t kSize = 150;
+    std::mt19937_64 random(52);
+    for (const TokenizerKind& kind : tokenizer_kinds()) {
+        INFO(kind.name);
+        const TokenTable table = TokenTable::parse(random_tokenizer(kind, kSize, random).dump());
+        for (const bool skips : {true, false}) {
+            const TextDecoder decoder(table, skips);
+            for (int i = 0; i < 30; ++i) {
+                auto prompt = random_ids(random() % 5000, kSize, random);
+                // Some hang together at neither end.
+                const auto same = std::min<std::size_t>(prompt.size(), random() % 2000);
+                if (i % 3 == 0) std::fill_n(prompt.begin(), same, prompt.empty() ? 0 : prompt.back());
+                if (i % 3 == 1) std::fill_n(prompt.rbegin(), same, prompt.empty() ? 0 : prompt.front());
+                const auto tokens = looked_at(prompt);
+                REQUIRE(tokens.size() == std::min<std::size_t>(prompt.size(), 2048));
+                const auto ids = random_ids(8, kSize, random);
+                REQUIRE(streamed(decoder, tokens, ids) == streamed(decoder, prompt, ids));
+            }
+        }
     }
 }
 
