@@ -97,7 +97,7 @@ static inline void croupier_open_options_init(croupier_open_options* options) {
     options->max_length = 8192;
     options->max_bias = 64;
     options->max_stop_ids = 8;
-    options->max_list_tokens = 1024;
+    options->max_list_tokens = 2048; /* all stop strings that a sequence may have need 1,040 */
 }
 
 typedef struct croupier_column {

@@ -92,7 +92,7 @@ TEST_CASE("samplers find a session in a directory of the longest path that a con
 TEST_CASE("every quota refuses what is beyond it, naming its key, and lets its limit pass") {
     const DaemonProcess daemon(kTwoSamplers,
                                "sessions: {max: 2, max_batch: 8, max_vocab: 1000, max_sequences: 16, "
-                               "max_sequence_tokens: 256, max_support: 8, max_list_tokens: 1024, "
+                               "max_sequence_tokens: 256, max_support: 8, max_list_tokens: 2048, "
                                "max_segment_bytes: 1MiB, max_total_bytes: 3MiB}");
     EngineShape most;  // exactly at each of the limits on counts
     most.max_support = 8;

@@ -297,6 +297,21 @@ TEST_CASE("special tokens are a part of the text where a request asks for them")
     CHECK_THAT(failure_of([&] { (void)session.text(3); }), Contains("sequence 3 is not live"));
 }
 
+TEST_CASE("a session takes as many and as long stop strings as there may be, by default") {
+    const DaemonProcess daemon;
+    const TokenizerFile tokenizer(tiktoken_file(small_alphabet_pieces(kVocab)));
+    client::OpenOptions options;
+    const std::string endpoint = daemon.endpoint();
+    options.endpoint = endpoint.c_str();
+    options.vocab = kVocab;
+    options.tokenizer = tokenizer.path().c_str();
+    client::Session session(options);
+    client::Sequence sequence = SmallEngine::sequence(1, kVocab);
+    sequence.stop_strings.assign(CROUPIER_MAX_STOP_STRINGS, std::string(CROUPIER_MAX_STOP_STRING_BYTES, 'x'));
+    session.add(sequence);
+    session.close();
+}
+
 TEST_CASE("stop strings that cannot be are refused with what would be right") {
     const DaemonProcess daemon;
     SmallEngine engine(daemon.endpoint(), "engine", with_texts());
