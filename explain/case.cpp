@@ -19,9 +19,10 @@ constexpr std::uint32_t kMaxPosition = std::numeric_limits<std::uint32_t>::max()
 
 const std::vector<std::string>& known_keys() {
     static const std::vector<std::string> names = {
-        "logits",   "row",        "dtype", "tile",       "ranks",    "params", "prompt", "output",
-        "seed",     "position",   "draws", "support",    "logprobs", "mask",   "impl",   "target",
-        "feedback", "max_length", "hot",   "hot_blocks", "random",   "decided"};
+        "logits",   "row",        "dtype",  "tile",     "ranks",        "params",
+        "prompt",   "output",     "seed",   "position", "draws",        "support",
+        "logprobs", "mask",       "impl",   "target",   "feedback",     "max_length",
+        "hot",      "hot_blocks", "random", "decided",  "stop_strings", "keep_special"};
     return names;
 }
 
@@ -160,6 +161,27 @@ std::optional<std::uint32_t> read_random(const Fields& fields, const Case& of) {
     return fields.whole("random", 0U);
 }
 
+std::vector<std::string> read_stop_strings(const Fields& fields) {
+    std::vector<std::string> stops;
+    const Json* list = fields.find("stop_strings");
+    if (list == nullptr) return stops;
+    if (!list->is_array() || list->size() > proto::kMaxStopStrings) {
+        throw RequestError("stop_strings is " + shown(*list) + "; allowed: a list of up to " +
+                           std::to_string(proto::kMaxStopStrings) + " strings");
+    }
+    for (const Json& stop : *list) {
+        const bool is_one = stop.is_string() && !stop.get_ref<const std::string&>().empty() &&
+                            stop.get_ref<const std::string&>().size() <= proto::kMaxStopStringBytes;
+        if (!is_one) {
+            throw RequestError("stop_strings[" + std::to_string(stops.size()) + "] is " + shown(stop) +
+                               "; allowed: a string of 1 to " + std::to_string(proto::kMaxStopStringBytes) +
+                               " bytes");
+        }
+        stops.push_back(stop.get<std::string>());
+    }
+    return stops;
+}
+
 std::optional<Decided> read_decided(const Fields& fields) {
     if (!fields.has("decided")) return std::nullopt;
     const Fields decided(object_at(fields, "decided"), "decided.", {"step", "token", "path"});
@@ -210,6 +232,8 @@ Case read_case(const Json& request, RowFiles& files) {
     if (!result.hot_blocks.empty()) sampling.rng = proto::rng_with_hot_set(sampling.rng);
     result.feedback = read_feedback(fields);
     result.random = read_random(fields, result);
+    result.stop_strings = read_stop_strings(fields);
+    result.keep_special = fields.boolean("keep_special", false);
     result.decided = read_decided(fields);
     result.impl = static_cast<Impl>(fields.choice("impl", {"fast", "reference"}, 0));
     if (fields.has("target")) result.target = target_of(fields.text("target", ""));

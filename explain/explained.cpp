@@ -9,6 +9,8 @@
 #include "explain/faults.h"
 #include "request/draw.h"
 #include "sampler/proposal_draw.h"
+#include "text/sequence_text.h"
+#include "text/shown_text.h"
 
 namespace croupier::explain {
 namespace {
@@ -100,6 +102,18 @@ std::string history_of(const Case& of, const TokenTexts& texts) {
     return texts.shown(tokens, kHistory);
 }
 
+// Of tokens that have a text. Without one nobody but the daemon knows what the token completes.
+std::optional<std::size_t> completed_by(const Case& of, const TokenTexts& texts, std::int32_t token) {
+    if (of.stop_strings.empty() || texts.empty() || !texts.table().fault().empty()) return std::nullopt;
+    const text::TextRules rules{of.stop_strings, of.params.sampling.min_tokens, false, !of.keep_special};
+    text::SequenceText sequence(texts.table(), rules, of.prompt);
+    std::string unused;
+    for (const std::int32_t each : of.output) (void)sequence.add(each, unused);
+    const auto stop = sequence.add(token, unused).stop;
+    if (!stop) return std::nullopt;
+    return stop->index;
+}
+
 void add_running(Explained& result) {
     double end = 0.0;
     for (const sampler::Survivor& each : result.outcome.support)
@@ -134,6 +148,11 @@ Explained explain_case(Case of, Decider& decider, const TokenTexts& texts) {
     result.text = texts.shown(decision.token);
     result.decided = of.decided;
     if (!texts.empty()) result.history = history_of(of, texts);
+    if (const std::string& fault = texts.table().fault(); !fault.empty())
+        result.note = "Tokens are shown as the tokenizer's file writes them: " + fault;
+    for (const std::string& stop : of.stop_strings)
+        result.stop_strings.push_back("\"" + text::shown_text(stop) + "\"");
+    result.completed = completed_by(of, texts, decision.token);
     const Before before(of.row);
     add_top(of, texts, before, result);
     add_cut(of, texts, before, result);
@@ -154,6 +173,14 @@ std::string agreement_in_words(const Explained& explained) {
 std::string flags_in_words(const Explained& explained) {
     const auto names = flag_names(explained.outcome.decision.flags);
     return names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "));
+}
+
+std::string stops_in_words(const Explained& explained) {
+    if (explained.stop_strings.empty()) return "";
+    std::string text = fmt::format("stop strings: {}", fmt::join(explained.stop_strings, ", "));
+    if (explained.completed)
+        text += fmt::format("; the token completes {}", explained.stop_strings[*explained.completed]);
+    return text;
 }
 
 std::string standing_in_words(const TokenShare& share) {
@@ -196,6 +223,9 @@ OrderedJson to_json(const Explained& e) {
                           {"chosen_by", e.chooser}};
     if (!e.text.empty()) result["text"] = e.text;
     if (!e.history.empty()) result["history"] = e.history;
+    if (!e.note.empty()) result["note"] = e.note;
+    if (!e.stop_strings.empty()) result["stop_strings"] = e.stop_strings;
+    if (e.completed) result["completes_stop_string"] = *e.completed;
     if (e.decided) {
         result["decided"] = {
             {"step", e.decided->step}, {"token", e.decided->token}, {"path", e.decided->path}};

@@ -170,6 +170,8 @@ std::string summary(const Explained& e) {
     if (const std::string agreement = agreement_in_words(e); !agreement.empty())
         text += fmt::format("<p>The daemon: {}.</p>\n", escaped(agreement));
     if (!e.history.empty()) text += fmt::format("<p>It follows <code>{}</code></p>\n", escaped(e.history));
+    if (const std::string stops = stops_in_words(e); !stops.empty())
+        text += fmt::format("<p>It has {}.</p>\n", escaped(stops));
     if (!e.note.empty()) text += fmt::format("<p>{}.</p>\n", escaped(e.note));
     return text + fmt::format("<p>The daemon's code used path <b>{}</b> and chose token {}.</p>\n",
                               escaped(e.fast.path), e.fast.token);

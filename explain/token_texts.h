@@ -29,6 +29,7 @@ class TokenTexts {
     std::string shown(std::span<const std::int32_t> tokens, std::size_t most) const;
 
     bool empty() const { return table_.empty(); }
+    const text::TokenTable& table() const { return table_; }
     // Throws RequestError if a token's id is not below `vocab`.
     void check_fits(std::uint32_t vocab) const;
 

@@ -13,7 +13,7 @@
 namespace croupier::proto {
 
 constexpr std::uint64_t kCaptureMagic = 0x3130455255545043ULL;
-constexpr std::uint32_t kCaptureVersion = 1;
+constexpr std::uint32_t kCaptureVersion = 2;
 
 // One request at a time. Samplers look at `asked` once a look at a session, and nobody else writes it while
 // it is 0.
@@ -55,7 +55,7 @@ struct CapturedHead {
     std::uint32_t bad_words;  // words: each list's length, then its ids
     std::uint32_t breakers;   // likewise
     std::uint32_t hot_blocks;
-    std::uint32_t reserved;
+    std::uint32_t stop_words;  // proto/stop_words.h
     Decision decision;
     Feedback feedback;  // that the decision began with
     SamplingParams params;
@@ -67,7 +67,7 @@ static_assert(sizeof(CapturedHead) == 392 && std::is_trivially_copyable_v<Captur
 // Of what follows the head.
 constexpr std::uint64_t captured_words(const CapturedHead& head) {
     return std::uint64_t{head.mask_words} + head.prompt + head.output + 2ULL * head.biases + head.stop_ids +
-           head.allowed_ids + head.bad_words + head.breakers + head.hot_blocks;
+           head.allowed_ids + head.bad_words + head.breakers + head.hot_blocks + head.stop_words;
 }
 // The row's elements are padded to whole words.
 constexpr std::uint64_t captured_row_bytes(const CapturedHead& head) {

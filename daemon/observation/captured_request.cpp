@@ -13,6 +13,7 @@
 #include "proto/dtype.h"
 #include "proto/geometry.h"
 #include "proto/sampling.h"
+#include "proto/stop_words.h"
 
 namespace croupier::daemon {
 namespace {
@@ -175,6 +176,10 @@ Json request_of(const proto::CapturedHead& head, std::span<const std::byte> capt
     // No other draw looks at them, and with them a request asks for this one.
     auto hot_blocks = words.take<std::uint32_t>(head.hot_blocks);
     if (sampling.rng == proto::Rng::shvs) add(request, "hot_blocks", std::move(hot_blocks));
+    const auto stops = proto::read_stop_words(words.take<std::int32_t>(head.stop_words));
+    if (!stops) throw explain::RequestError("the stop strings of the captured decision are none");
+    add(request, "stop_strings", *stops);
+    if ((sampling.flags & proto::kKeepSpecial) != 0) request["keep_special"] = true;
     if (head.randoms_supplied != 0) request["random"] = head.random;
     if ((sampling.flags & proto::kNoLogprob) == 0) request["logprobs"] = sampling.logprobs;
     if (head.feedback.weight != 0.0 || head.feedback.level != 0.0)

@@ -42,8 +42,8 @@ bool CapturedColumn::keep_row(const sampler::RowView& row, sampler::Workspace& w
     return true;
 }
 
-void CapturedColumn::keep_request(const sampler::Request& request, bool randoms_supplied,
-                                  request::DecisionPath path) {
+void CapturedColumn::keep_request(const sampler::Request& request, std::span<const std::int32_t> stop_words,
+                                  bool randoms_supplied, request::DecisionPath path) {
     head_.max_length = request.max_length;
     head_.random = request.random;
     head_.randoms_supplied = randoms_supplied ? 1 : 0;
@@ -59,6 +59,7 @@ void CapturedColumn::keep_request(const sampler::Request& request, bool randoms_
     head_.bad_words = append(bytes_, request.bad_words);
     head_.breakers = append(bytes_, request.dry_breakers);
     head_.hot_blocks = append(bytes_, request.hot_blocks);
+    head_.stop_words = append(bytes_, stop_words);
     kept_ = true;
 }
 

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -27,7 +28,8 @@ class CapturedColumn {
     // By the thread that has just decided the column with this workspace. False: a part of the row is not
     // there, and the workspace says which blocks (LeanBlocks::missing).
     bool keep_row(const sampler::RowView& row, sampler::Workspace& workspace);
-    void keep_request(const sampler::Request& request, bool randoms_supplied, request::DecisionPath path);
+    void keep_request(const sampler::Request& request, std::span<const std::int32_t> stop_words,
+                      bool randoms_supplied, request::DecisionPath path);
     // Where the memory ended too: the decision is not kept then.
     void forget();
     bool is_kept() const { return kept_; }

@@ -62,11 +62,11 @@ void leave_support(const shm::Segment& segment, std::uint32_t slot, std::uint32_
 // A copy of a decision that was asked for, while all that it was made of is there. False: not of its whole
 // row, whose absent blocks the workspace has.
 bool capture(CapturedColumn& captured, const sampler::RowView& row, const sampler::Request& request,
-             bool randoms_supplied, sampler::Workspace& workspace) {
+             std::span<const std::int32_t> stop_words, bool randoms_supplied, sampler::Workspace& workspace) {
     try {
         const request::DecisionPath path = workspace.answer().path;
         if (!captured.keep_row(row, workspace)) return false;
-        captured.keep_request(request, randoms_supplied, path);
+        captured.keep_request(request, stop_words, randoms_supplied, path);
     } catch (const std::bad_alloc&) {
         captured.forget();
     }
@@ -218,7 +218,7 @@ DecidedColumn decide_column(SessionView& session, const CheckedStep& step, std::
     const bool is_asked = session.asked() && session.asked()->uid == asked.sequence_uid;
     CapturedColumn& captured = session.captured(lane.thread);
     if (is_asked && missing.empty() &&
-        !capture(captured, row.view, request, step.randoms_supplied, workspace))
+        !capture(captured, row.view, request, stop_words, step.randoms_supplied, workspace))
         missing = workspace.lean.missing;
 
     // Wait: for blocks that the row lacks, or for the writer that sends it anew.

@@ -38,7 +38,7 @@ Kept keep(const sampler::RowView& row, const sampler::Request& request, bool ran
     CapturedColumn captured;
     CHECK_FALSE(captured.is_kept());
     REQUIRE(captured.keep_row(row, workspace));
-    captured.keep_request(request, randoms_supplied, path);
+    captured.keep_request(request, {}, randoms_supplied, path);
     REQUIRE(captured.is_kept());
     kept.bytes = captured.take({3, 7}, 11, 5, 2, kept.decision);
     CHECK_FALSE(captured.is_kept());

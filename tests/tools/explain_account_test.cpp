@@ -192,6 +192,48 @@ TEST_CASE("explain: a tokenizer gives tokens texts, which are escaped for displa
                       Contains("has the id 33, and the vocabulary has 2 ids"));
 }
 
+TEST_CASE("explain: stop strings are shown, and which of them the token completes") {
+    RowFiles files;
+    Decider decider;
+    const Json asked = {{"logits", {0, 9, 0, 0}},
+                        {"output", {0, 0}},
+                        {"stop_strings", {"<b>", " no", "ab"}},
+                        {"params", {{"temperature", 0}}}};
+    const TokenTexts texts = TokenTexts::parse(
+        R"({"decoder": {"type": "ByteLevel"}, "model": {"vocab": {"xa": 0, "b": 1, "c": 2, "Ġn": 3}}})", "");
+    const Explained account = explain_case(read_case(asked, files), decider, texts);
+    CHECK(stops_in_words(account) == R"(stop strings: "<b>", "␣no", "ab"; the token completes "ab")");
+    CHECK_THAT(to_terminal(account, {}), Contains(R"(the token completes "ab")"));
+    const std::string page = to_page(account);
+    CHECK(well_formed(page));
+    CHECK_THAT(page, Contains("stop strings: &quot;&lt;b&gt;&quot;"));
+    CHECK(to_json(account).at("completes_stop_string") == 2);
+    // Within min_tokens none counts, and without a tokenizer nobody knows.
+    Json early = asked;
+    early["params"]["min_tokens"] = 3;
+    CHECK_FALSE(explain_case(read_case(early, files), decider, texts).completed);
+    const Explained without = explain_case(read_case(asked, files), decider);
+    CHECK_FALSE(without.completed);
+    CHECK(to_json(without).at("stop_strings").size() == 3);
+    Json wrong = asked;
+    wrong["stop_strings"] = {"a", ""};
+    CHECK_THROWS_WITH(read_case(wrong, files),
+                      Contains("stop_strings[1] is \"\"; allowed: a string of 1 to"));
+    wrong["stop_strings"] = std::vector<std::string>(17, "a");
+    CHECK_THROWS_WITH(read_case(wrong, files), Contains("allowed: a list of up to 16 strings"));
+}
+
+TEST_CASE("explain: of a tokenizer without a decoder it is said that tokens are shown as its file has them") {
+    RowFiles files;
+    Decider decider;
+    const TokenTexts texts = TokenTexts::parse(R"({"model": {"vocab": {"Ġa": 0}}})", "");
+    const Explained account = explain_case(read_case(Json{{"logits", {1, 2}}}, files), decider, texts);
+    const auto says = Contains("Tokens are shown as the tokenizer's file writes them: decoder is missing");
+    CHECK_THAT(account.note, says);
+    CHECK_THAT(to_terminal(account, {}), says);
+    CHECK_THAT(to_json(account).at("note").get<std::string>(), says);
+}
+
 TEST_CASE("explain: a daemon's decision is compared with the reference") {
     Json asked = request({{"top_k", 3}}, 4);
     const Explained own = explained(asked);

@@ -43,6 +43,8 @@ std::string head(const explain::Explained& e, const TerminalStyle& style) {
     if (const std::string agreement = explain::agreement_in_words(e); !agreement.empty())
         text += "  the daemon: " + agreement + "\n";
     if (!e.history.empty()) text += "  after: " + e.history + "\n";
+    if (const std::string stops = explain::stops_in_words(e); !stops.empty()) text += "  " + stops + "\n";
+    if (!e.note.empty()) text += "  " + e.note + "\n";
     return text;
 }
 
