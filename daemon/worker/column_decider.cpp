@@ -218,7 +218,7 @@ DecidedColumn decide_column(SessionView& session, const CheckedStep& step, std::
     const bool is_asked = session.asked() && session.asked()->uid == asked.sequence_uid;
     CapturedColumn& captured = session.captured(lane.thread);
     if (is_asked && missing.empty() &&
-        !capture(captured, row.view, request, stop_words, step.randoms_supplied, workspace))
+        !capture(captured, row.view, request, lists.stop_words(), step.randoms_supplied, workspace))
         missing = workspace.lean.missing;
 
     // Wait: for blocks that the row lacks, or for the writer that sends it anew.

@@ -55,8 +55,9 @@ void run(const char* endpoint, const char* tokenizer) {
         shown = decision.text_bytes;
         if ((decision.flags & CROUPIER_STOPPED) != 0) break;
     }
-    const auto stop = session.stop_string(sequence.uid);
-    std::printf("\n%s\n", stop ? "ended by a stop string" : "ended by its length");
+    const auto stop = session.text_stop(sequence.uid);
+    const bool by_string = stop && stop->flag == CROUPIER_STOPPED_STRING;
+    std::printf("\n%s\n", by_string ? "ended by a stop string" : "ended by its length");
     session.close();
 }
 
