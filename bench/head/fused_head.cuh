@@ -1,0 +1,214 @@
+// Multiplies hidden states by the head's rows, and leaves of each column's blocks of 64 logits what a lean
+// step needs of them. An accumulator takes its products in the order of the elements, by the same
+// instructions for every tile and batch: a logit depends on its row and its column alone.
+#pragma once
+
+#include "bench/head/block_values.cuh"
+
+namespace croupier::head {
+
+// The shape of a CUDA block's tile: one warpgroup copies, the others multiply.
+template <std::uint32_t kTileColumns, std::uint32_t kTileWarpgroups, std::uint32_t kTileBlocks,
+          std::uint32_t kTileStages, std::uint32_t kTileCluster = 1>
+struct Tile {
+    static constexpr std::uint32_t kColumns = kTileColumns;
+    static constexpr std::uint32_t kWarpgroups = kTileWarpgroups;
+    static constexpr std::uint32_t kBlocks = kTileBlocks;  // of 64 rows, of each warpgroup
+    static constexpr std::uint32_t kStages = kTileStages;
+    static constexpr std::uint32_t kCluster = kTileCluster;  // CUDA blocks that share the hidden states
+
+    static constexpr std::uint32_t kRows = kWarpgroups * kBlocks * kBlockRows;
+    static constexpr std::uint32_t kThreads = (kWarpgroups + 1) * kWarpgroup;
+    static constexpr std::uint32_t kHeadBytes = kRows * kRowBytes;
+    static constexpr std::uint32_t kHiddenBytes = kColumns * kRowBytes;
+    static constexpr std::uint32_t kStageBytes = kHeadBytes + kHiddenBytes;
+    static constexpr std::uint32_t kRoomBytes = kWarpgroups * sizeof(BlockRoom<kColumns>);
+    static constexpr std::uint32_t kAlignment = 1024;
+    static constexpr std::uint32_t kSharedBytes =
+        kAlignment + kStages * kStageBytes + kRoomBytes + kStages * 2 * sizeof(std::uint64_t);
+    static constexpr std::uint32_t kMostShared = 227 * 1024;
+    static_assert(kRows <= 256 && kColumns / kCluster <= 256, "a copied box has at most 256 rows");
+    static_assert(kColumns / kCluster % 8 == 0, "a box begins where the swizzle's pattern does");
+    static_assert(kSharedBytes <= kMostShared, "a multiprocessor has no more shared memory");
+};
+
+struct HeadWork {
+    std::uint32_t steps;         // along the hidden states, of kStepElements
+    std::uint32_t entries;       // the rank's rows of the head
+    std::uint32_t columns;       // of the batch
+    std::uint32_t row_tiles;     // each kCluster tiles high
+    std::uint32_t column_tiles;  // next to one another, so that the rows come from the L2 cache again
+    BlockTargets targets;
+};
+
+struct Ring {
+    std::uint32_t stage = 0;
+    std::uint32_t parity = 0;
+
+    template <std::uint32_t kStages>
+    __device__ void advance() {
+        if (++stage < kStages) return;
+        stage = 0;
+        parity ^= 1U;
+    }
+};
+
+template <class T>
+struct SharedTile {
+    std::uint32_t stages;
+    BlockRoom<T::kColumns>* rooms;  // of each warpgroup
+    std::uint32_t barriers;
+
+    __device__ explicit SharedTile(std::uint8_t* memory) {
+        const std::uint32_t base = shared_address(memory);
+        const std::uint32_t skipped = (T::kAlignment - base % T::kAlignment) % T::kAlignment;
+        stages = base + skipped;
+        rooms = reinterpret_cast<BlockRoom<T::kColumns>*>(memory + skipped + T::kStages * T::kStageBytes);
+        barriers = stages + T::kStages * T::kStageBytes + T::kRoomBytes;
+    }
+    __device__ std::uint32_t head(std::uint32_t stage) const { return stages + stage * T::kStageBytes; }
+    __device__ std::uint32_t hidden(std::uint32_t stage) const { return head(stage) + T::kHeadBytes; }
+    __device__ std::uint32_t full(std::uint32_t stage) const { return barriers + stage * 8; }
+    __device__ std::uint32_t empty(std::uint32_t stage) const { return barriers + (T::kStages + stage) * 8; }
+};
+
+// The tiles of one CUDA block: those of its cluster stand one above the other.
+template <class T>
+struct TileWalk {
+    std::uint32_t item;
+    std::uint32_t rank;
+    std::uint32_t column_tiles;
+
+    __device__ explicit TileWalk(const HeadWork& work)
+        : item(blockIdx.x / T::kCluster), rank(blockIdx.x % T::kCluster), column_tiles(work.column_tiles) {}
+    __device__ bool is_at_end(const HeadWork& work) const { return item >= work.row_tiles * column_tiles; }
+    __device__ void advance() { item += gridDim.x / T::kCluster; }
+    __device__ std::uint32_t first_row() const {
+        return (item / column_tiles * T::kCluster + rank) * T::kRows;
+    }
+    __device__ std::uint32_t first_column() const { return item % column_tiles * T::kColumns; }
+};
+
+template <class T>
+__device__ void copy_tiles(const SharedTile<T>& shared, const CUtensorMap& head, const CUtensorMap& hidden,
+                           const HeadWork& work) {
+    Ring ring;
+    for (TileWalk<T> walk(work); !walk.is_at_end(work); walk.advance()) {
+        const auto row = static_cast<std::int32_t>(walk.first_row() - work.targets.lead);
+        const auto column = static_cast<std::int32_t>(walk.first_column());
+        for (std::uint32_t step = 0; step < work.steps; ++step) {
+            const auto element = static_cast<std::int32_t>(step * kStepElements);
+            const std::uint32_t full = shared.full(ring.stage);
+            wait(shared.empty(ring.stage), ring.parity ^ 1U);
+            expect_bytes(full, T::kStageBytes);
+            copy_box(shared.head(ring.stage), head, element, row, full, CachePolicy::evict_first);
+            if constexpr (T::kCluster == 1) {
+                copy_box(shared.hidden(ring.stage), hidden, element, column, full, CachePolicy::evict_last);
+            } else {
+                // Each copies a part for all.
+                constexpr std::uint32_t kPart = T::kColumns / T::kCluster;
+                copy_box_to((1U << T::kCluster) - 1,
+                            shared.hidden(ring.stage) + walk.rank * kPart * kRowBytes, hidden, element,
+                            column + static_cast<std::int32_t>(walk.rank * kPart), full,
+                            CachePolicy::evict_last);
+            }
+            ring.template advance<T::kStages>();
+        }
+    }
+}
+
+// A warp has read a stage: all copy engines that write there may do so.
+template <class T>
+__device__ void release(const SharedTile<T>& shared, std::uint32_t stage) {
+    if constexpr (T::kCluster == 1) {
+        if (threadIdx.x % 32 == 0) arrive(shared.empty(stage));
+    } else {
+        if (threadIdx.x % 32 < T::kCluster) arrive_in(shared.empty(stage), threadIdx.x % 32);
+    }
+}
+
+template <Dtype D, class T>
+__device__ void multiply_tile(const SharedTile<T>& shared, std::uint32_t steps, Ring& ring,
+                              float (&sums)[T::kBlocks][T::kColumns / 2]) {
+    const std::uint32_t own_rows = threadIdx.x / kWarpgroup * T::kBlocks * kBlockRows * kRowBytes;
+    std::uint32_t before = 0;
+#pragma unroll
+    for (std::uint32_t i = 0; i < T::kBlocks; ++i) hold(sums[i]);
+    for (std::uint32_t step = 0; step < steps; ++step) {
+        wait(shared.full(ring.stage), ring.parity);
+        const std::uint64_t head = matrix_at(shared.head(ring.stage) + own_rows);
+        const std::uint64_t hidden = matrix_at(shared.hidden(ring.stage));
+        begin_multiplying();
+#pragma unroll
+        for (std::uint32_t i = 0; i < kInstructions; ++i) {
+#pragma unroll
+            for (std::uint32_t block = 0; block < T::kBlocks; ++block) {
+                constexpr std::uint32_t kBlockUnits = kBlockRows * kRowBytes / 16;
+                multiply<D, T::kColumns>(sums[block], head + block * kBlockUnits + i * kDepthUnits,
+                                         hidden + i * kDepthUnits, step + i);
+            }
+        }
+        end_multiply_group();
+        // The step before is read; this one goes on.
+        wait_for_products<1>();
+        if (step > 0) release<T>(shared, before);
+        before = ring.stage;
+        ring.template advance<T::kStages>();
+    }
+    wait_for_products<0>();
+    release<T>(shared, before);
+#pragma unroll
+    for (std::uint32_t i = 0; i < T::kBlocks; ++i) hold(sums[i]);
+}
+
+template <Dtype D, class T>
+__device__ void multiply_tiles(const SharedTile<T>& shared, const HeadWork& work) {
+    const std::uint32_t warpgroup = threadIdx.x / kWarpgroup;
+    const std::uint32_t barrier = 1 + warpgroup;
+    const std::uint32_t rows = work.targets.lead + work.entries;
+    Ring ring;
+    for (TileWalk<T> walk(work); !walk.is_at_end(work); walk.advance()) {
+        float sums[T::kBlocks][T::kColumns / 2];
+        multiply_tile<D, T>(shared, work.steps, ring, sums);
+#pragma unroll
+        for (std::uint32_t i = 0; i < T::kBlocks; ++i) {
+            const std::uint32_t row = walk.first_row() + (warpgroup * T::kBlocks + i) * kBlockRows;
+            if (row >= rows) break;
+            const BlockPlace place{row / kBlockRows, row == 0 ? work.targets.lead : 0,
+                                   min(rows - row, kBlockRows), walk.first_column(), work.columns};
+            leave_block<D, T::kColumns>(sums[i], place, work.targets, shared.rooms[warpgroup], barrier);
+        }
+    }
+}
+
+template <Dtype D, class T>
+__global__ void __launch_bounds__(T::kThreads, 1)
+    fused_head(const __grid_constant__ CUtensorMap head, const __grid_constant__ CUtensorMap hidden,
+               const __grid_constant__ HeadWork work) {
+    extern __shared__ std::uint8_t memory[];
+    const SharedTile<T> shared(memory);
+    if (threadIdx.x == 0) {
+        for (std::uint32_t i = 0; i < T::kStages; ++i) {
+            init_barrier(shared.full(i), 1);
+            init_barrier(shared.empty(i), T::kCluster * T::kWarpgroups * kWarps);
+        }
+        publish_barriers();
+    }
+    __syncthreads();
+    if constexpr (T::kCluster > 1) synchronize_cluster();
+    // Wide tiles need more registers than all threads can have alike.
+    constexpr bool kMovesRegisters = T::kBlocks * T::kColumns / 2 >= 128;
+    static_assert(!kMovesRegisters || T::kWarpgroups == 2, "the counts below are those of 384 threads");
+    if (threadIdx.x / kWarpgroup == T::kWarpgroups) {
+        if constexpr (kMovesRegisters) give_registers<40>();
+        if (threadIdx.x % kWarpgroup == 0) copy_tiles<T>(shared, head, hidden, work);
+    } else {
+        if constexpr (kMovesRegisters) take_registers<232>();
+        multiply_tiles<D, T>(shared, work);
+    }
+    // Others of the cluster still arrive at barriers here.
+    __syncwarp();
+    if constexpr (T::kCluster > 1) synchronize_cluster();
+}
+
+}  // namespace croupier::head
