@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "croupier/writer.h"
+#include "gpu_writer/enqueued_head.h"
 #include "gpu_writer/step_writer.h"
 #include "shm/c_abi.h"
 #include "shm/caller_struct.h"
@@ -42,6 +43,7 @@ constexpr std::size_t kOptionsAtFirst = 32;
 constexpr std::size_t kInfoAtFirst = 64;
 constexpr std::size_t kStateAtFirst = 40;
 constexpr std::size_t kRowsAtFirst = 48;
+constexpr std::size_t kHeadAtFirst = 48;
 
 shm::Result<gpu_writer::WriterOptions> checked(const croupier_writer_options& given) {
     CROUPIER_TRY_VALUE(known, shm::read_struct(given, "croupier_writer_options", kOptionsAtFirst));
@@ -171,8 +173,31 @@ int croupier_writer_enqueue_rows(croupier_writer* writer, void* stream, const cr
                                                           ", a row of rank " + std::to_string(rank.rank()) +
                                                           " has " + std::to_string(ids) + " elements");
         }
-        return done(writer->steps->enqueue(stream, {known.logits, known.row_stride, known.row_of,
-                                                    known.inputs, known.parents, known.positions}));
+        return done(writer->steps->enqueue(
+            stream,
+            {known.logits, known.row_stride, known.row_of, known.inputs, known.parents, known.positions},
+            nullptr));
+    });
+}
+
+int croupier_writer_enqueue_head(croupier_writer* writer, void* stream, const croupier_head* head,
+                                 const croupier_rows* rows, croupier_error* error) {
+    return guarded_writer(writer, error, [&]() -> shm::Result<int> {
+        if (head == nullptr) return missing("head");
+        CROUPIER_TRY_VALUE(known, shm::read_struct(*head, "croupier_head", kHeadAtFirst));
+        if (known.hidden == nullptr) return missing("hidden");
+        if (known.weight == nullptr) return missing("weight");
+        const gpu_writer::EnqueuedHead given{known.hidden,        known.hidden_stride, known.weight,
+                                             known.weight_stride, known.rows,          known.elements};
+        CROUPIER_TRY(gpu_writer::check_head(given, writer->steps->rank_writer().geometry()));
+        if (rows == nullptr) return done(writer->steps->enqueue(stream, {}, &given));
+        CROUPIER_TRY_VALUE(arrays, shm::read_struct(*rows, "croupier_rows", kRowsAtFirst));
+        if (arrays.logits != nullptr) {
+            return shm::fail(shm::Errc::bad_argument,
+                             "logits is given beside hidden states: leave it NULL, they are computed");
+        }
+        return done(writer->steps->enqueue(
+            stream, {nullptr, 0, arrays.row_of, arrays.inputs, arrays.parents, arrays.positions}, &given));
     });
 }
 

@@ -66,12 +66,14 @@ shm::Result<bool> CudaLeanWriter::begin_replays() {
     return true;
 }
 
-shm::Result<bool> CudaLeanWriter::send(const BegunStep& step, const EnqueuedRows& rows, cudaStream_t worker) {
-    return lean_->send(rows, step, end_of(step), worker);
+shm::Result<bool> CudaLeanWriter::send(const BegunStep& step, const EnqueuedRows& rows,
+                                       const EnqueuedHead* head, cudaStream_t worker) {
+    return lean_->send(rows, head, step, end_of(step), worker);
 }
 
-shm::Result<bool> CudaLeanWriter::send_found(const EnqueuedRows& rows, cudaStream_t worker) {
-    return lean_->send_expected(rows, worker);
+shm::Result<bool> CudaLeanWriter::send_found(const EnqueuedRows& rows, const EnqueuedHead* head,
+                                             cudaStream_t worker) {
+    return lean_->send_expected(rows, head, worker);
 }
 
 LeanEnd CudaLeanWriter::end_of(const BegunStep& step) const {

@@ -23,8 +23,11 @@ class CudaLeanWriter final : public CudaWriter {
     void forget_step(std::uint64_t ticket) override { lean_->forget(ticket); }
     shm::Result<bool> begin_replays() override;
     shm::Result<bool> expect(const BegunStep& step);
-    shm::Result<bool> send(const BegunStep& step, const EnqueuedRows& rows, cudaStream_t worker) override;
-    shm::Result<bool> send_found(const EnqueuedRows& rows, cudaStream_t worker) override;
+    shm::Result<bool> can_compute() const override { return lean_->can_compute(); }
+    shm::Result<bool> send(const BegunStep& step, const EnqueuedRows& rows, const EnqueuedHead* head,
+                           cudaStream_t worker) override;
+    shm::Result<bool> send_found(const EnqueuedRows& rows, const EnqueuedHead* head,
+                                 cudaStream_t worker) override;
     LeanEnd end_of(const BegunStep& step) const;
 
     std::unique_ptr<LeanPath> lean_;

@@ -155,7 +155,8 @@ shm::Result<bool> CudaRowsWriter::begin_replays() {
                      "step to step; choose `store` or `auto`");
 }
 
-shm::Result<bool> CudaRowsWriter::send(const BegunStep& step, const EnqueuedRows& rows, cudaStream_t worker) {
+shm::Result<bool> CudaRowsWriter::send(const BegunStep& step, const EnqueuedRows& rows,
+                                       const EnqueuedHead* /*head*/, cudaStream_t worker) {
     if (step.windows) {
         CROUPIER_TRY(send_inputs(rows, worker));
     }
@@ -163,7 +164,8 @@ shm::Result<bool> CudaRowsWriter::send(const BegunStep& step, const EnqueuedRows
     return copy_->send(rows_of(rows), copy_target(step), &counters()->next, worker);
 }
 
-shm::Result<bool> CudaRowsWriter::send_found(const EnqueuedRows& rows, cudaStream_t worker) {
+shm::Result<bool> CudaRowsWriter::send_found(const EnqueuedRows& rows, const EnqueuedHead* /*head*/,
+                                             cudaStream_t worker) {
     const bool has_inputs = rows.inputs != nullptr;
     if (has_inputs) {
         CROUPIER_TRY(send_inputs(rows, worker));

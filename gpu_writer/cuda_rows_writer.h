@@ -26,8 +26,10 @@ class CudaRowsWriter final : public CudaWriter {
     shm::Result<bool> prepare_step(const BegunStep& step, std::uint64_t opening) override;
     void forget_step(std::uint64_t ticket) override;
     shm::Result<bool> begin_replays() override;
-    shm::Result<bool> send(const BegunStep& step, const EnqueuedRows& rows, cudaStream_t worker) override;
-    shm::Result<bool> send_found(const EnqueuedRows& rows, cudaStream_t worker) override;
+    shm::Result<bool> send(const BegunStep& step, const EnqueuedRows& rows, const EnqueuedHead* head,
+                           cudaStream_t worker) override;
+    shm::Result<bool> send_found(const EnqueuedRows& rows, const EnqueuedHead* head,
+                                 cudaStream_t worker) override;
     shm::Result<bool> settle() override;
 
     CopyRoom room_of_tiles() const;

@@ -113,20 +113,37 @@ std::uint64_t CudaWriter::empty_launches() const {
     return std::atomic_ref(empty_launches_[0]).load(std::memory_order_acquire);
 }
 
-shm::Result<bool> CudaWriter::enqueue(void* stream, const EnqueuedRows& rows) {
+shm::Result<bool> CudaWriter::enqueue(void* stream, const EnqueuedRows& rows, const EnqueuedHead* head) {
     const DeviceScope scope(device_);
     auto* const worker = static_cast<cudaStream_t>(stream);
     CROUPIER_TRY_VALUE(captured, is_captured(worker));
+    if (head != nullptr) {
+        CROUPIER_TRY(check_head(rows, *head, captured));
+    }
     if (captured && !has_replays_) {
         CROUPIER_TRY(begin_replays());
         has_replays_ = true;
     }
     CROUPIER_TRY(check_inputs(rows));
-    if (has_replays_) return send_found(rows, worker);
+    if (has_replays_) return send_found(rows, head, worker);
     if (enqueued_ == begun()) {
         return shm::fail(Errc::bad_argument, "no step is begun that was not enqueued: begin one first");
     }
-    return send(step_of(++enqueued_), rows, worker);
+    return send(step_of(++enqueued_), rows, head, worker);
+}
+
+// Of a step that a launch finds, columns beyond the head's rows have none.
+shm::Result<bool> CudaWriter::check_head(const EnqueuedRows& rows, const EnqueuedHead& head,
+                                         bool captured) const {
+    CROUPIER_TRY(can_compute());
+    const bool is_known = !captured && !has_replays_ && enqueued_ < begun();
+    if (!is_known || rows.row_of != nullptr) return true;
+    const BegunStep& step = step_of(enqueued_ + 1);
+    if (step.columns <= head.rows) return true;
+    return shm::fail(Errc::bad_argument, "rows of croupier_head is " + std::to_string(head.rows) +
+                                             ", and step " + std::to_string(step.step) + " has " +
+                                             std::to_string(step.columns) +
+                                             " columns: give a row for each, or `row_of`");
 }
 
 // Without inputs the head of each window would be answered with bad_input, and its other rows rejected.

@@ -19,7 +19,7 @@ class CudaWriter : public StepWriter {
     std::uint64_t finished() const override;
     std::uint64_t empty_launches() const override;
     std::uint64_t late_steps() const override { return tokens_->late_steps(); }
-    shm::Result<bool> enqueue(void* stream, const EnqueuedRows& rows) override;
+    shm::Result<bool> enqueue(void* stream, const EnqueuedRows& rows, const EnqueuedHead* head) override;
 
   protected:
     CudaWriter(RankWriter rank, int device);
@@ -36,10 +36,15 @@ class CudaWriter : public StepWriter {
     virtual void forget_step(std::uint64_t ticket) = 0;
     // An enqueue is captured for the first time.
     virtual shm::Result<bool> begin_replays() = 0;
-    virtual shm::Result<bool> send(const BegunStep& step, const EnqueuedRows& rows, cudaStream_t worker) = 0;
+    // Whether this writer can compute rows, in a session where one could (gpu_writer/enqueued_head.h).
+    virtual shm::Result<bool> can_compute() const { return true; }
+    // `head`: null, or the rows are computed from it.
+    virtual shm::Result<bool> send(const BegunStep& step, const EnqueuedRows& rows, const EnqueuedHead* head,
+                                   cudaStream_t worker) = 0;
     // The step that is next when the launch runs, in a capture or behind one; with inputs if it may be one
     // with windows.
-    virtual shm::Result<bool> send_found(const EnqueuedRows& rows, cudaStream_t worker) = 0;
+    virtual shm::Result<bool> send_found(const EnqueuedRows& rows, const EnqueuedHead* head,
+                                         cudaStream_t worker) = 0;
 
     int device() const { return device_; }
     // Replays use steps that this process cannot count: from the first capture on, the GPU alone knows which
@@ -59,6 +64,7 @@ class CudaWriter : public StepWriter {
 
   private:
     shm::Result<bool> check_inputs(const EnqueuedRows& rows);
+    shm::Result<bool> check_head(const EnqueuedRows& rows, const EnqueuedHead& head, bool captured) const;
     shm::Result<bool> queue(const BegunStep& step) override;
     void forget_after(std::uint64_t finished) override;
     shm::Result<bool> send_tokens(void* stream, const proto::StoredArray<const proto::Decision>& decisions,

@@ -5,7 +5,18 @@
 
 namespace croupier::gpu_writer {
 
-// As croupier_rows; arrays are null or have an entry a column.
+// As croupier_head: what rows of logits are computed from.
+struct EnqueuedHead {
+    const void* hidden = nullptr;
+    std::uint64_t hidden_stride = 0;
+    const void* weight = nullptr;
+    std::uint64_t weight_stride = 0;
+    std::uint32_t rows = 0;
+    std::uint32_t elements = 0;
+};
+
+// As croupier_rows; arrays are null or have an entry a column. Where the rows are computed there are no
+// logits.
 struct EnqueuedRows {
     const void* logits = nullptr;
     std::uint64_t row_stride = 0;

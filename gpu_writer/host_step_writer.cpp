@@ -26,7 +26,13 @@ class HostStepWriter final : public StepWriter {
     std::uint64_t late_steps() const override { return late_steps_; }
     std::uint64_t finished() const override { return finished_; }
 
-    shm::Result<bool> enqueue(void* stream, const EnqueuedRows& rows) override {
+    shm::Result<bool> enqueue(void* stream, const EnqueuedRows& rows, const EnqueuedHead* head) override {
+        if (head != nullptr) {
+            return shm::fail(
+                Errc::bad_argument,
+                "a host's writer computes no logits: enqueue them, or attach with a GPU's number "
+                "as `device`");
+        }
         const BegunStep* step = next(stream);
         if (step == nullptr) return nothing_begun(stream);
         if (step->windows && rows.inputs == nullptr) return windows_need_inputs(step->step);

@@ -78,6 +78,7 @@ __global__ void __launch_bounds__(kLeanThreads, kChunksAMultiprocessor)
     send_found(LeanRows rows, LeanTarget target, FoundStep step, Scratch scratch) {
     const LeanRecord& record = *step.record;
     if (blockIdx.y >= record.slice.columns) return;
+    rows.logits = logits_of(rows, record);
     rows.masks = record.masks;
     rows.names = record.names;
     target.part = record.part;
@@ -203,6 +204,11 @@ cudaError_t load_lean_kernels(Dtype dtype) {
 
 std::size_t lean_scratch_bytes(Dtype dtype, std::uint32_t blocks, std::uint32_t max_batch) {
     return Scratch::bytes(dtype, blocks, max_batch);
+}
+
+LeanMaxima lean_maxima(void* scratch, Dtype dtype, std::uint32_t blocks) {
+    const Scratch memory(scratch, dtype, blocks, 0);
+    return {memory.maxima, memory.maxima_stride};
 }
 
 cudaError_t launch_lean(const LeanRows& rows, const LeanTarget& target, std::span<const LeanWant> wants,

@@ -16,7 +16,7 @@ namespace croupier::gpu_writer {
 
 // The rows of a step as the LM head left them; the six behind them as in LeanShape.
 struct LeanRows {
-    const void* logits = nullptr;
+    const void* logits = nullptr;  // null: where the record of a step that is found says
     std::uint64_t row_stride = 0;  // elements
     proto::Dtype dtype = proto::Dtype::bf16;
     std::uint32_t lead = 0;
@@ -26,6 +26,7 @@ struct LeanRows {
     StepMasks masks = {};
     StepNames names = {};
     const std::int32_t* row_of = nullptr;  // by column, -1: it has none; null: the column's own number
+    bool has_maxima = false;               // the scratch memory has those of each column's blocks already
 };
 
 struct LeanTarget {
@@ -65,6 +66,12 @@ cudaError_t load_spread_kernels(proto::Dtype dtype);
 
 // GPU memory for the steps of one stream, and zero before the first.
 std::size_t lean_scratch_bytes(proto::Dtype dtype, std::uint32_t blocks, std::uint32_t max_batch);
+// Where it has the maxima of blocks: [column][block], a code each.
+struct LeanMaxima {
+    std::byte* codes = nullptr;
+    std::uint64_t stride = 0;  // bytes from column to column
+};
+LeanMaxima lean_maxima(void* scratch, proto::Dtype dtype, std::uint32_t blocks);
 
 // One kernel. Of a rank so large that shared memory does not hold its blocks' ranks (eight bytes a block), it
 // fails with cudaErrorInvalidValue.

@@ -159,11 +159,31 @@ __device__ inline float ln_first_arrival(const LeanWant& want, std::uint32_t fir
     return race::ln(race::first_arrival(word_of_block(want.key, race::kBlockStream, block)));
 }
 
+// Of a chunk whose maxima are there already: what else measure_chunk() would leave of a column without sums.
+template <proto::Dtype D>
+__device__ void race_chunk(std::uint32_t column, const LeanWant& want, const ColumnPlan& plan,
+                           const LeanRows& rows, const Scratch& scratch) {
+    using Code = typename Element<D>::Code;
+    if (threadIdx.x >= kChunkBlocks) return;
+    const std::uint32_t block = blockIdx.x * kChunkBlocks + threadIdx.x;
+    auto* own =
+        reinterpret_cast<Code*>(scratch.maxima + std::uint64_t{column} * scratch.maxima_stride) + block;
+    auto code = static_cast<Code>(minus_infinity(D));
+    if (block < rows.blocks) {
+        code = *own;
+    } else {
+        *own = code;
+    }
+    if (!plan.races) return;
+    scratch.race[std::uint64_t{column} * scratch.race_stride + block] =
+        race_rank(rank_of(value_of<D>(code)), want.temperature, ln_first_arrival(want, rows.first_block));
+}
+
 // Into scratch memory: the maxima of the chunk's blocks, their ranks in the race if the column's blocks race,
 // what each of them weighs if that is sent, and what the chunk weighs where the column wants sums.
 template <proto::Dtype D>
 __device__ void measure_chunk(const RowReader<D>& reader, std::uint32_t column, const LeanWant& want,
-                              const ColumnPlan& plan, const ColumnMask& mask, std::uint32_t first_block,
+                              const ColumnPlan& plan, const ColumnMask& mask, const LeanRows& rows,
                               const Scratch& scratch) {
     using Code = typename Element<D>::Code;
     constexpr std::uint32_t kUnits = kChunkBlocks * kBlockUnits<D> / kLeanThreads;
@@ -171,6 +191,7 @@ __device__ void measure_chunk(const RowReader<D>& reader, std::uint32_t column, 
     __shared__ ChunkSums of_blocks[kChunkBlocks];
     const LeanScales scales(want);
     const bool sums = scales.any();
+    if (rows.has_maxima && !sums && !mask.hides()) return race_chunk<D>(column, want, plan, rows, scratch);
     const auto block_of = [](std::uint32_t i) { return (i * kLeanThreads + threadIdx.x) / kBlockUnits<D>; };
     Unit<D> units[kUnits];
     load_chunk(reader, column, blockIdx.x * kChunkBlocks * proto::kBlockIds, units);
@@ -184,7 +205,7 @@ __device__ void measure_chunk(const RowReader<D>& reader, std::uint32_t column, 
     }
     // While they are on their way.
     const bool has_racer = plan.races && threadIdx.x < kChunkBlocks;
-    const float ln_first = has_racer ? ln_first_arrival(want, first_block) : 0.0F;
+    const float ln_first = has_racer ? ln_first_arrival(want, rows.first_block) : 0.0F;
 #pragma unroll
     for (std::uint32_t i = 0; i < kUnits; ++i) {
         const auto sum = [](float a, float b) { return a + b; };

@@ -91,7 +91,18 @@ shm::Result<bool> LeanPath::make_copies() {
     for (Event& event : copies.there) {
         CROUPIER_TRY(keep(event, make_event()));
     }
+    CROUPIER_TRY_VALUE(head,
+                       HeadRows::make(shape_.slice, {copies.pitch, scratch_.get(), geometry.max_batch}));
+    head_rows_.emplace(std::move(head));
     return true;
+}
+
+shm::Result<bool> LeanPath::can_compute() const {
+    if (head_rows_) return head_rows_->can_compute();
+    return shm::fail(shm::Errc::bad_argument,
+                     "this writer's rows are lent, and what croupier_writer_enqueue_head() computes is the "
+                     "writer's own: attach it with `rows` of croupier_writer_options as "
+                     "CROUPIER_WRITER_ROWS_COPIED");
 }
 
 shm::Result<LeanRows> LeanPath::keep_rows(const LeanRows& rows, const BegunStep& step, cudaStream_t worker) {
@@ -201,16 +212,19 @@ void LeanPath::prepare(const BegunStep& step, std::uint64_t opening) {
     copy_masks(step, wants);
 }
 
-shm::Result<bool> LeanPath::send(const EnqueuedRows& given, const BegunStep& step, LeanEnd end,
-                                 cudaStream_t worker) {
+shm::Result<bool> LeanPath::send(const EnqueuedRows& given, const EnqueuedHead* head, const BegunStep& step,
+                                 LeanEnd end, cudaStream_t worker) {
     const bool gathers = step.windows || given.row_of != nullptr || given.positions != nullptr;
-    if (gathers) return send_by_record(given, step, end, worker);
+    if (gathers) return send_by_record(given, head, step, end, worker);
     RequestQueue& queue = queue_of(step.step);
     CROUPIER_TRY_VALUE(masks, await_masks(step, worker));
-    const LeanRows rows = rows_of(given, step.step, masks);
+    LeanRows rows = rows_of(given, step.step, masks);
     // What is still laid of a step that had the slot and was given up comes before all of this one.
     CROUPIER_TRY(queue.hold(worker));
     const std::uint32_t slot = segment_.slot_of(step.step);
+    if (head != nullptr) {
+        CROUPIER_TRY(head_rows_->compute(*head, step.columns, copies_of(slot), rows, worker));
+    }
     const LeanTarget target{address_(segment_.lean(slot, rank_)), shape_.layout, shape_.room};
     CROUPIER_TRY(send_beside(rows, target, step, wants_of(step), worker));
     CROUPIER_TRY(
@@ -219,9 +233,10 @@ shm::Result<bool> LeanPath::send(const EnqueuedRows& given, const BegunStep& ste
     // Behind the step, which does not wait for the copy. What is requested meanwhile is asked for again.
     // Where it fails the step is on its way all the same, and what is requested is answered from the rows.
     shm::Result<LeanRows> kept = rows;
-    if (copies_) kept = keep_rows(rows, step, worker);
+    const bool copies = copies_.has_value() && head == nullptr;
+    if (copies) kept = keep_rows(rows, step, worker);
     queue.open({kept ? kept.value() : rows, slice_of(step), step.step, openings_[slot], worker,
-                copies_ && kept ? copies_->there[slot].get() : nullptr, nullptr, copies_ && kept});
+                copies && kept ? copies_->there[slot].get() : nullptr, nullptr, copies_ && kept});
     if (!kept) return kept.error();
     return true;
 }
@@ -249,8 +264,8 @@ LeanRecord LeanPath::record_of(const BegunStep& step, const LeanEnd& end) {
 
 // What the engine's arrays say is known when its launch runs, and only on the GPU: as with a replay's step, a
 // kernel before it finds what the others need.
-shm::Result<bool> LeanPath::send_by_record(const EnqueuedRows& given, const BegunStep& step,
-                                           const LeanEnd& end, cudaStream_t worker) {
+shm::Result<bool> LeanPath::send_by_record(const EnqueuedRows& given, const EnqueuedHead* head,
+                                           const BegunStep& step, const LeanEnd& end, cudaStream_t worker) {
     RequestQueue& queue = queue_of(step.step);
     LeanRecord record = record_of(step, end);
     CROUPIER_TRY_VALUE(masks, await_masks(step, worker));
@@ -266,7 +281,7 @@ shm::Result<bool> LeanPath::send_by_record(const EnqueuedRows& given, const Begu
         limits.has_whole = limits.has_whole || want.flags.has(Want::whole);
         limits.has_spreads = limits.has_spreads || sums_spread(want);
     }
-    return launch_found(given, limits, worker);
+    return launch_found(given, head, limits, worker);
 }
 
 shm::Result<bool> LeanPath::expect(const BegunStep& step, LeanEnd end) {
@@ -287,18 +302,26 @@ shm::Result<bool> LeanPath::expect(const BegunStep& step, LeanEnd end) {
     return replays_->prepare(record, wants_of(step), sent_of(step), is_prepared ? preparing_.get() : nullptr);
 }
 
-shm::Result<bool> LeanPath::send_expected(const EnqueuedRows& given, cudaStream_t worker) {
-    return launch_found(given, {segment_.geometry().max_batch}, worker);
+shm::Result<bool> LeanPath::send_expected(const EnqueuedRows& given, const EnqueuedHead* head,
+                                          cudaStream_t worker) {
+    return launch_found(given, head, {segment_.geometry().max_batch}, worker);
 }
 
-shm::Result<bool> LeanPath::launch_found(const EnqueuedRows& given, const FoundLimits& limits,
-                                         cudaStream_t worker) {
-    const LeanRows rows = rows_of(given, 0, {});
+shm::Result<bool> LeanPath::launch_found(const EnqueuedRows& given, const EnqueuedHead* head,
+                                         const FoundLimits& limits, cudaStream_t worker) {
+    const EnqueuedRows found = head == nullptr ? given : head_rows_->found(given, *head);
+    const LeanRows rows = rows_of(found, 0, {});
     const LeanTarget target{0, shape_.layout, shape_.room};
-    CROUPIER_TRY(cuda_done(launch_found_lean(rows, given, limits, target, replays_->ring(), scratch_.get(),
+    const ReplayRing& ring = replays_->ring();
+    CROUPIER_TRY(cuda_done(launch_find_step(rows, found, ring, worker),
+                           "cannot launch what finds a lean step on the GPU"));
+    if (head != nullptr) {
+        CROUPIER_TRY(head_rows_->compute_found(*head, given, ring.step, worker));
+    }
+    CROUPIER_TRY(cuda_done(launch_found_lean(rows, found.has_arrays(), limits, target, ring, scratch_.get(),
                                              spread_scratch_.get(), worker),
                            "cannot launch a lean step that is found on the GPU"));
-    if (!copies_) return true;
+    if (!copies_ || head != nullptr) return true;
     return cuda_done(launch_keep_rows(rows, replays_->ring(), copies_->pitch, worker),
                      "cannot launch the copy of a lean step's rows");
 }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "gpu_writer/cuda_memory.h"
+#include "gpu_writer/head_rows.h"
 #include "gpu_writer/lean_kernels.h"
 #include "gpu_writer/lean_layout.h"
 #include "gpu_writer/lean_replays.h"
@@ -20,7 +21,7 @@
 
 namespace croupier::gpu_writer {
 
-// Where a writer copies rows that may be written over behind their step.
+// Where a writer copies rows that may be written over behind their step, and computes its own.
 struct RowCopies {
     std::size_t pitch = 0;           // bytes from row to row
     DeviceMemory<std::byte> memory;  // [slot][column]
@@ -65,8 +66,10 @@ class LeanPath {
     // When the step is begun and watched: what its columns want.
     void prepare(const BegunStep& step, std::uint64_t opening);
     // `end`: but for the ready word and the stamps, which are the step's.
-    shm::Result<bool> send(const EnqueuedRows& given, const BegunStep& step, LeanEnd end,
-                           cudaStream_t worker);
+    shm::Result<bool> send(const EnqueuedRows& given, const EnqueuedHead* head, const BegunStep& step,
+                           LeanEnd end, cudaStream_t worker);
+    // Whether rows can be computed here, as send() does where a head is given.
+    shm::Result<bool> can_compute() const;
 
     // Instead, where the enqueue was captured into a CUDA graph: what is requested of the step is answered,
     // and a replay sends it once it is published. `end` likewise.
@@ -75,7 +78,7 @@ class LeanPath {
     // No replay sends the step until it is published anew.
     void forget(std::uint64_t ticket) { replays_->forget(ticket); }
     // Sends the expected step that is next when it runs, in a capture or outside.
-    shm::Result<bool> send_expected(const EnqueuedRows& given, cudaStream_t worker);
+    shm::Result<bool> send_expected(const EnqueuedRows& given, const EnqueuedHead* head, cudaStream_t worker);
 
     // Of the step that was sent or expected last in its slot: see RequestQueue.
     bool is_sent(std::uint64_t step) const { return queue_of(step).is_open_for(step); }
@@ -104,9 +107,10 @@ class LeanPath {
     LeanSlice slice_of(const BegunStep& step) const;
     LeanEnd end_of(const BegunStep& step, LeanEnd end) const;
     LeanRecord record_of(const BegunStep& step, const LeanEnd& end);
-    shm::Result<bool> launch_found(const EnqueuedRows& given, const FoundLimits& limits, cudaStream_t worker);
-    shm::Result<bool> send_by_record(const EnqueuedRows& given, const BegunStep& step, const LeanEnd& end,
-                                     cudaStream_t worker);
+    shm::Result<bool> launch_found(const EnqueuedRows& given, const EnqueuedHead* head,
+                                   const FoundLimits& limits, cudaStream_t worker);
+    shm::Result<bool> send_by_record(const EnqueuedRows& given, const EnqueuedHead* head,
+                                     const BegunStep& step, const LeanEnd& end, cudaStream_t worker);
     std::byte* copies_of(std::uint32_t slot) const;
     StepMasks copied_masks(std::uint32_t slot) const;
     std::span<const LeanWant> wants_of(const BegunStep& step) const {
@@ -136,6 +140,7 @@ class LeanPath {
     Stream preparing_;                      // what a step waits for is made there before
     std::optional<LeanReplays> replays_;
     std::optional<RowCopies> copies_;
+    std::optional<HeadRows> head_rows_;  // where there are copies: they are computed into their memory
     std::optional<MaskCopies> masks_;
     std::vector<std::unique_ptr<RequestQueue>> queues_;  // [slot]
     std::vector<std::uint64_t> openings_;                // [slot]

@@ -133,9 +133,10 @@ __global__ void __launch_bounds__(kFindThreads)
     while (load_now(ring.told + record.slot) < record.told) {
     }
     __threadfence();
-    if (record.kept != nullptr) return;
+    // Rows that are copied are told of behind that.
+    if (record.kept != nullptr && rows.logits != nullptr) return;
     const std::int32_t* const rows_of = ring.rows_of + std::uint64_t{record.slot} * ring.max_batch;
-    tell_rows(ring.rows[record.slot], record.opening, rows.logits, rows.row_stride,
+    tell_rows(ring.rows[record.slot], record.opening, logits_of(rows, record), rows.row_stride,
               given.row_of == nullptr ? nullptr : rows_of);
 }
 
@@ -231,17 +232,15 @@ cudaError_t launch_tell(std::uint64_t* told, std::uint64_t value, cudaStream_t s
     return cudaGetLastError();
 }
 
-cudaError_t launch_found_lean(const LeanRows& rows, const EnqueuedRows& given, const FoundLimits& limits,
+cudaError_t launch_found_lean(const LeanRows& rows, bool gathers, const FoundLimits& limits,
                               const LeanTarget& target, const ReplayRing& ring, void* scratch,
                               void* spread_scratch, cudaStream_t stream) {
-    cudaError_t status = launch_find_step(rows, given, ring, stream);
-    if (status == cudaSuccess && limits.has_whole)
-        status = launch_found_whole_columns(rows, ring.step, stream);
+    cudaError_t status = cudaSuccess;
+    if (limits.has_whole) status = launch_found_whole_columns(rows, ring.step, stream);
     if (status == cudaSuccess && limits.has_spreads)
         status = launch_found_spreads(rows, target, ring.step, spread_scratch, stream);
     if (status != cudaSuccess) return status;
-    status = launch_send_found(rows, target, ring, limits.columns, given.has_arrays(), scratch, stream);
-    return status;
+    return launch_send_found(rows, target, ring, limits.columns, gathers, scratch, stream);
 }
 
 }  // namespace croupier::gpu_writer

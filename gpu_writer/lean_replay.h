@@ -27,11 +27,16 @@ struct alignas(16) LeanRecord {
     std::uint64_t inputs = 0;                           // where what rows were computed from is stored
     std::uint32_t part_sizes[proto::kLeanStamps] = {};  // columns
     proto::LeanOrder order{1};                          // without windows
-    std::byte* kept = nullptr;                          // where its rows are copied; null: they are lent
+    // Where its rows are copied, or computed; null: they are lent.
+    std::byte* kept = nullptr;
     std::uint32_t slot = 0;
     std::uint32_t windows = 0;  // 1: the step has some, and so inputs, part sizes and places
 };
 static_assert(sizeof(LeanRecord) % sizeof(uint4) == 0);
+
+constexpr const void* logits_of(const LeanRows& rows, const LeanRecord& record) {
+    return rows.logits != nullptr ? rows.logits : record.kept;
+}
 
 using SentPlace = proto::WindowOrder::Place;
 
@@ -86,11 +91,13 @@ struct FoundLimits {
 // Those that only replays have; the others are loaded with the kernels beside which they stand.
 cudaError_t load_replay_kernels(proto::Dtype dtype);
 
-// In this order, on one stream: the step is found, and what the engine's arrays say of it; its whole columns
-// are laid, its spreads summed, and it is sent. `rows` and `target` are without what differs from step to
-// step; the scratch memory is of launch_lean() and of launch_spreads(). Without inputs the step must be one
-// without windows.
-cudaError_t launch_found_lean(const LeanRows& rows, const EnqueuedRows& given, const FoundLimits& limits,
+// On one stream: the step is found, and what the engine's arrays say of it. Without inputs it must be one
+// without windows. `rows` and `target` are without what differs from step to step.
+cudaError_t launch_find_step(const LeanRows& rows, const EnqueuedRows& given, const ReplayRing& ring,
+                             cudaStream_t stream);
+// Behind it, once its rows are there: its whole columns are laid, its spreads summed, and it is sent.
+// `gathers`: arrays were given. The scratch memory is of launch_lean() and of launch_spreads().
+cudaError_t launch_found_lean(const LeanRows& rows, bool gathers, const FoundLimits& limits,
                               const LeanTarget& target, const ReplayRing& ring, void* scratch,
                               void* spread_scratch, cudaStream_t stream);
 // Behind it, where rows are copied: they are `pitch` bytes apart.
@@ -100,8 +107,6 @@ cudaError_t launch_keep_rows(const LeanRows& rows, const ReplayRing& ring, std::
 cudaError_t launch_tell(std::uint64_t* told, std::uint64_t value, cudaStream_t stream);
 
 // The parts of launch_found_lean().
-cudaError_t launch_find_step(const LeanRows& rows, const EnqueuedRows& given, const ReplayRing& ring,
-                             cudaStream_t stream);
 cudaError_t launch_found_whole_columns(const LeanRows& rows, const FoundStep& step, cudaStream_t stream);
 cudaError_t launch_found_spreads(const LeanRows& rows, const LeanTarget& target, const FoundStep& step,
                                  void* scratch, cudaStream_t stream);

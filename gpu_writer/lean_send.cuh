@@ -322,7 +322,7 @@ __device__ void send_in_order(const LeanRows& rows, const LeanTarget& target, co
     const ColumnPlan plan(want, {rows.lead, rows.entries, rows.blocks}, target.room,
                           sizeof(typename Element<D>::Code));
     const auto mask = mask_of<kSelects>(rows, want);
-    measure_chunk<D>(reader, column, want, plan, mask, rows.first_block, scratch);
+    measure_chunk<D>(reader, column, want, plan, mask, rows, scratch);
     if (!arrives_last(scratch.arrived + column, gridDim.x)) return;
     send_column<D, kFindsRacers, kSelects>(reader, rows, target, column, want, plan, mask, scratch);
     finish_column(end, order, place, scratch);

@@ -3,11 +3,11 @@
 #include <random>
 #include <set>
 
-#include "bench/head/blocks_again.cuh"
+#include "bench/head/blocks_again.h"
 #include "bench/head/checks.h"
 #include "bench/head/reference.h"
 
-namespace croupier::head {
+namespace croupier::gpu_writer::head {
 namespace {
 
 using proto::Dtype;
@@ -15,8 +15,8 @@ using proto::Dtype;
 constexpr std::uint32_t kMostColumns = 512;
 constexpr const char* kBaseline = "64x128";
 
-const HeadVariant& variant_of(const std::string& name) {
-    for (const HeadVariant& each : head_variants()) {
+const HeadTiles& variant_of(const std::string& name) {
+    for (const HeadTiles& each : head_tiles()) {
         if (each.name == name) return each;
     }
     throw std::runtime_error("no variant " + name);
@@ -45,8 +45,8 @@ struct Bench {
         poison.fill(0xA5);
         run(variant_of(kBaseline), kMostColumns, 0, base);
     }
-    HeadCall base_call() { return matrices.call(kMostColumns, 0, base); }
-    void run(const HeadVariant& variant, std::uint32_t columns, std::uint32_t turned, Outcome& to) {
+    HeadProduct base_call() { return matrices.call(kMostColumns, 0, base); }
+    void run(const HeadTiles& variant, std::uint32_t columns, std::uint32_t turned, Outcome& to) {
         Matrices::poison(to);
         check(variant.launch(matrices.call(columns, turned, to), nullptr), variant.name);
         check(cudaDeviceSynchronize(), variant.name);
@@ -64,7 +64,7 @@ struct Bench {
             count_differences({from + columns * stride, stride}, {poison.get(), 0}, kMostColumns - columns,
                               static_cast<std::uint32_t>(stride), 0, kMostColumns, different.get(), nullptr);
         };
-        compare(other.best, base.best, blocks * 2, blocks * 2);
+        compare(other.maxima, base.maxima, blocks, blocks);
         compare(other.sums, base.sums, blocks * 4, blocks * 4);
         compare(other.logits, base.logits, matrices.logits_stride(), matrices.problem.entries);
         return different.take();
@@ -90,7 +90,7 @@ void check_again(JobContext& context, Bench& bench) {
     check(cudaMemcpy(on_gpu.get(), asked.data(), on_gpu.bytes(), cudaMemcpyHostToDevice),
           "copying asked blocks");
     const auto count = static_cast<std::uint32_t>(asked.size());
-    check(launch_blocks_again(bench.base_call(), on_gpu.get(), count, again.get(), nullptr), "blocks_again");
+    check(launch_again(bench.base_call(), on_gpu.get(), count, again.get()), "blocks_again");
     count_again_differences(bench.base_call(), on_gpu.get(), count, again.get(), bench.different.get(),
                             nullptr);
     const unsigned long long different = bench.different.take();
@@ -100,14 +100,14 @@ void check_again(JobContext& context, Bench& bench) {
 }
 
 void check_measured(JobContext& context, Bench& bench) {
-    bench.other.best.fill(0xA5);
-    measure_rows(bench.base_call(), bench.other.best.get(), nullptr);
-    const std::uint32_t words = bench.matrices.blocks() * 2;
-    count_differences({bench.base.best.get(), words}, {bench.other.best.get(), words}, kMostColumns, words, 0,
-                      kMostColumns, bench.different.get(), nullptr);
+    bench.other.maxima.fill(0xA5);
+    measure_rows(bench.base_call(), bench.other.maxima.get(), nullptr);
+    const std::uint32_t words = bench.matrices.blocks();
+    count_differences({bench.base.maxima.get(), words}, {bench.other.maxima.get(), words}, kMostColumns,
+                      words, 0, kMostColumns, bench.different.get(), nullptr);
     const unsigned long long different = bench.different.take();
     context.report(different == 0,
-                   "  best of each block, from the logits: " + std::to_string(different) + " words differ");
+                   "  maxima of blocks, from the logits: " + std::to_string(different) + " words differ");
 }
 
 void check_right(JobContext& context, const Problem& problem) {
@@ -125,7 +125,7 @@ void check_right(JobContext& context, const Problem& problem) {
     check_again(context, bench);
 }
 
-void check_variant(JobContext& context, const HeadVariant& variant, const Problem& problem) {
+void check_variant(JobContext& context, const HeadTiles& variant, const Problem& problem) {
     Bench bench(problem);
     std::string counts;
     unsigned long long all = 0;
@@ -147,7 +147,7 @@ void check_batches(JobContext& context) {
     unsigned long long all = 0;
     std::uint32_t batches = 0;
     for (std::uint32_t columns = 1; columns <= 256; ++columns) {
-        for (const HeadVariant& each : head_variants()) {
+        for (const HeadTiles& each : head_tiles()) {
             if (each.columns < columns || context.is_dead(each.name)) continue;
             bench.run(each, columns, columns * 101 % kMostColumns, bench.other);
             all += bench.count_different(columns, columns * 101 % kMostColumns);
@@ -184,7 +184,7 @@ void check_nan(JobContext& context) {
     check_measured(context, bench);
 }
 
-void check_repeats(JobContext& context, const HeadVariant& variant) {
+void check_repeats(JobContext& context, const HeadTiles& variant) {
     Bench bench({Dtype::bf16, 151'936, 3584, 0});
     constexpr std::uint32_t kRepeats = 10;
     unsigned long long all = 0;
@@ -208,7 +208,7 @@ std::vector<Job> check_jobs() {
         jobs.push_back({"right: " + problem.name(), kBaseline,
                         [problem](JobContext& context) { check_right(context, problem); }});
     }
-    for (const HeadVariant& each : head_variants()) {
+    for (const HeadTiles& each : head_tiles()) {
         jobs.push_back({std::string("variant ") + each.name, each.name, [&each](JobContext& context) {
                             check_variant(context, each, {Dtype::bf16, 10'007, 3584, 37});
                             check_variant(context, each, {Dtype::fp16, 4099, 520, 0});
@@ -220,4 +220,4 @@ std::vector<Job> check_jobs() {
     return jobs;
 }
 
-}  // namespace croupier::head
+}  // namespace croupier::gpu_writer::head

@@ -4,8 +4,8 @@
 
 #include "bench/head/jobs.h"
 
-namespace croupier::head {
+namespace croupier::gpu_writer::head {
 
 std::vector<Job> check_jobs();
 
-}  // namespace croupier::head
+}  // namespace croupier::gpu_writer::head

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-namespace croupier::head {
+namespace croupier::gpu_writer::head {
 namespace {
 
 void* open_library() {
@@ -88,7 +88,7 @@ struct CublasProduct::State {
         product = nullptr;
     }
     // cuBLAS counts by columns: logits^T = head * hidden^T, of matrices that it sees transposed.
-    void describe(const HeadCall& call) {
+    void describe(const HeadProduct& call) {
         forget();
         const cudaDataType_t type = call.dtype == proto::Dtype::bf16 ? CUDA_R_16BF : CUDA_R_16F;
         check(create_product(&product, CUBLAS_COMPUTE_32F, CUDA_R_32F), "cublasLtMatmulDescCreate");
@@ -120,19 +120,19 @@ struct CublasProduct::State {
 CublasProduct::CublasProduct() : state_(std::make_unique<State>()) {}
 CublasProduct::~CublasProduct() = default;
 
-int CublasProduct::prepare(const HeadCall& call) {
+int CublasProduct::prepare(const HeadProduct& call) {
     state_->describe(call);
     state_->find_ways();
     return static_cast<int>(state_->ways.size());
 }
 
-bool CublasProduct::launch(const HeadCall& call, int way, cudaStream_t stream) {
+bool CublasProduct::launch(const HeadProduct& call, int way, cudaStream_t stream) {
     const float one = 1.0F;
     const float zero = 0.0F;
-    return state_->multiply(state_->handle, state_->product, &one, call.head, state_->head, call.hidden,
+    return state_->multiply(state_->handle, state_->product, &one, call.weight, state_->head, call.hidden,
                             state_->hidden, &zero, call.logits, state_->logits, call.logits, state_->logits,
                             &state_->ways[static_cast<std::size_t>(way)].algo, state_->workspace, kWorkspace,
                             stream) == CUBLAS_STATUS_SUCCESS;
 }
 
-}  // namespace croupier::head
+}  // namespace croupier::gpu_writer::head

@@ -3,9 +3,9 @@
 
 #include <memory>
 
-#include "bench/head/head_product.h"
+#include "gpu_writer/head_product.h"
 
-namespace croupier::head {
+namespace croupier::gpu_writer::head {
 
 class CublasProduct {
   public:
@@ -16,13 +16,13 @@ class CublasProduct {
     ~CublasProduct();
 
     // Looks for ways to compute the call's logits. Returns how many cuBLAS proposes, its first choice first.
-    int prepare(const HeadCall& call);
+    int prepare(const HeadProduct& call);
     // In one of the ways.
-    bool launch(const HeadCall& call, int way, cudaStream_t stream);
+    bool launch(const HeadProduct& call, int way, cudaStream_t stream);
 
   private:
     struct State;
     std::unique_ptr<State> state_;
 };
 
-}  // namespace croupier::head
+}  // namespace croupier::gpu_writer::head

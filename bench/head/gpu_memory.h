@@ -8,7 +8,7 @@
 #include <stdexcept>
 #include <string>
 
-namespace croupier::head {
+namespace croupier::gpu_writer::head {
 
 inline void check(cudaError_t status, const char* what) {
     if (status == cudaSuccess) return;
@@ -56,4 +56,4 @@ class GpuNumber {
     GpuArray<T> array_;
 };
 
-}  // namespace croupier::head
+}  // namespace croupier::gpu_writer::head

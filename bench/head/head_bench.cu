@@ -16,7 +16,7 @@
 #include "bench/head/checks.h"
 #include "bench/head/timing.h"
 
-namespace croupier::head {
+namespace croupier::gpu_writer::head {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -121,8 +121,8 @@ int run(const Options& options) {
 }
 
 }  // namespace
-}  // namespace croupier::head
+}  // namespace croupier::gpu_writer::head
 
 int main(int count, char** words) {
-    return croupier::head::run(croupier::head::options_of(count, words));
+    return croupier::gpu_writer::head::run(croupier::gpu_writer::head::options_of(count, words));
 }

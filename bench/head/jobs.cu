@@ -6,7 +6,7 @@
 #include "bench/head/jobs.h"
 #include "bench/head/reference.h"
 
-namespace croupier::head {
+namespace croupier::gpu_writer::head {
 
 bool JobContext::is_dead(const char* variant) const {
     return std::find(dead_variants.begin(), dead_variants.end(), variant) != dead_variants.end();
@@ -27,6 +27,20 @@ std::string Problem::name() const {
            (lead > 0 ? " lead=" + std::to_string(lead) : "");
 }
 
+cudaError_t launch_again(const HeadProduct& product, const AskedBlock* asked, std::uint32_t count,
+                         std::uint16_t* logits) {
+    const AgainWork work{static_cast<const std::uint16_t*>(product.weight),
+                         product.weight_stride,
+                         static_cast<const std::uint16_t*>(product.hidden),
+                         product.hidden_stride,
+                         product.elements,
+                         product.entries,
+                         product.lead,
+                         asked,
+                         logits};
+    return launch_blocks_again(product.dtype, work, count, nullptr);
+}
+
 Matrices::Matrices(const Problem& of, std::uint32_t columns, std::uint32_t heads)
     : problem(of),
       most_columns(columns),
@@ -39,7 +53,7 @@ Matrices::Matrices(const Problem& of, std::uint32_t columns, std::uint32_t heads
     fill_random(hidden_.get(), hidden_.count() / 2, of.dtype, 7, 1.0F, nullptr);
     check(cudaMemcpy(hidden_at(columns), hidden_.get(), hidden_.bytes() / 2, cudaMemcpyDeviceToDevice),
           "filling");
-    std::vector<HeadSums> scales(scales_.count());
+    std::vector<BlockSums> scales(scales_.count());
     for (std::uint32_t i = 0; i < scales.size(); ++i) {
         constexpr float kLog2E = 1.44269504F;
         scales[i] = {kLog2E, kLog2E * (0.5F + static_cast<float>(i % columns % 7) * 0.25F)};
@@ -49,34 +63,36 @@ Matrices::Matrices(const Problem& of, std::uint32_t columns, std::uint32_t heads
 }
 
 Outcome Matrices::make_outcome() const {
-    return {GpuArray<std::uint32_t>(std::uint64_t{most_columns} * blocks()),
-            GpuArray<HeadSums>(std::uint64_t{most_columns} * blocks()),
+    return {GpuArray<std::uint16_t>(std::uint64_t{most_columns} * blocks()),
+            GpuArray<BlockSums>(std::uint64_t{most_columns} * blocks()),
             GpuArray<std::uint16_t>(most_columns * logits_stride())};
 }
 
 void Matrices::poison(Outcome& outcome) {
     constexpr int kPoison = 0xA5;
-    outcome.best.fill(kPoison);
+    outcome.maxima.fill(kPoison);
     outcome.sums.fill(kPoison);
     outcome.logits.fill(kPoison);
 }
 
-HeadCall Matrices::call(std::uint32_t columns, std::uint32_t turned, Outcome& outcome, std::uint32_t head) {
-    HeadCall call;
+HeadProduct Matrices::call(std::uint32_t columns, std::uint32_t turned, Outcome& outcome,
+                           std::uint32_t head) {
+    HeadProduct call;
+    call.hidden_stride = call.weight_stride = problem.elements;
     call.dtype = problem.dtype;
     call.hidden = hidden_at(turned);
-    call.head = head_at(head);
+    call.weight = head_at(head);
     call.columns = columns;
     call.elements = problem.elements;
     call.entries = problem.entries;
     call.lead = problem.lead;
-    call.best = outcome.best.get();
+    call.maxima = outcome.maxima.get();
+    call.maxima_stride = call.sums_stride = blocks();
     call.sums = outcome.sums.get();
     call.scales = scales_.get() + turned;
-    call.block_stride = blocks();
     call.logits = outcome.logits.get();
     call.logits_stride = logits_stride();
     return call;
 }
 
-}  // namespace croupier::head
+}  // namespace croupier::gpu_writer::head

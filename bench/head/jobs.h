@@ -6,10 +6,11 @@
 #include <string>
 #include <vector>
 
+#include "bench/head/blocks_again.h"
 #include "bench/head/gpu_memory.h"
-#include "bench/head/head_product.h"
+#include "gpu_writer/head_product.h"
 
-namespace croupier::head {
+namespace croupier::gpu_writer::head {
 
 // Shared with the process that watches.
 struct Progress {
@@ -44,16 +45,20 @@ struct Problem {
     std::string name() const;
 };
 struct Outcome {
-    GpuArray<std::uint32_t> best;
-    GpuArray<HeadSums> sums;
+    GpuArray<std::uint16_t> maxima;
+    GpuArray<BlockSums> sums;
     GpuArray<std::uint16_t> logits;
 };
+// The product's blocks once more, on the default stream.
+cudaError_t launch_again(const HeadProduct& product, const AskedBlock* asked, std::uint32_t count,
+                         std::uint16_t* logits);
+
 class Matrices {
   public:
     Matrices(const Problem& problem, std::uint32_t most_columns, std::uint32_t heads);
 
     // Of columns `turned` and on, around the end; into `outcome`. `heads` are equal in size, not in values.
-    HeadCall call(std::uint32_t columns, std::uint32_t turned, Outcome& outcome, std::uint32_t head = 0);
+    HeadProduct call(std::uint32_t columns, std::uint32_t turned, Outcome& outcome, std::uint32_t head = 0);
     Outcome make_outcome() const;
     static void poison(Outcome& outcome);
 
@@ -70,7 +75,7 @@ class Matrices {
   private:
     GpuArray<std::uint16_t> heads_;
     GpuArray<std::uint16_t> hidden_;  // twice, one behind the other: a turned batch is one piece
-    GpuArray<HeadSums> scales_;       // likewise
+    GpuArray<BlockSums> scales_;      // likewise
 };
 
-}  // namespace croupier::head
+}  // namespace croupier::gpu_writer::head

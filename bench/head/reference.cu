@@ -1,8 +1,8 @@
-#include "bench/head/block_values.cuh"
-#include "bench/head/blocks_again.cuh"
+#include "bench/head/blocks_again.h"
 #include "bench/head/reference.h"
+#include "gpu_writer/head_values.cuh"
 
-namespace croupier::head {
+namespace croupier::gpu_writer::head {
 namespace {
 
 __device__ std::uint64_t mixed(std::uint64_t value) {
@@ -17,21 +17,15 @@ __device__ float value_of(std::uint32_t code) {
     return PairOf<D>::values(pair_of<D>(code)).x;
 }
 
-// A logit and its place as a number: the larger, the better. Zeros are equal, and NaNs are above all.
+// Numbers that ascend as logits do. Zeros are equal, and NaNs are above all.
 template <Dtype D>
-__device__ std::uint32_t rank_at(std::uint32_t code, std::uint32_t place) {
-    if ((code & 0x7FFFU) > PairOf<D>::kInfinity) return 0xFFFFU << 16U;
+__device__ std::uint32_t rank_of_code(std::uint32_t code) {
+    if ((code & 0x7FFFU) > PairOf<D>::kInfinity) return 0xFFFFU;
     const std::uint32_t one_zero = code == 0x8000U ? 0U : code;
-    const std::uint32_t ordered = one_zero ^ ((one_zero & 0x8000U) != 0 ? 0xFFFFU : 0x8000U);
-    return ordered << 16U | (kBlockRows - 1 - place);
+    return one_zero ^ ((one_zero & 0x8000U) != 0 ? 0xFFFFU : 0x8000U);
 }
-template <Dtype D>
-__device__ BlockBest best_of_rank(std::uint32_t rank, std::uint32_t first_place) {
-    const std::uint32_t ordered = rank >> 16U;
-    const std::uint32_t code = ordered ^ ((ordered & 0x8000U) != 0 ? 0x8000U : 0xFFFFU);
-    return best_of<D>(code, code > PairOf<D>::kInfinity && code < 0x8000U
-                                ? first_place
-                                : kBlockRows - 1 - (rank & 0xFFFFU));
+__device__ std::uint16_t code_of_rank(std::uint32_t rank) {
+    return static_cast<std::uint16_t>(rank ^ ((rank & 0x8000U) != 0 ? 0x8000U : 0xFFFFU));
 }
 
 template <Dtype D>
@@ -56,10 +50,10 @@ __device__ void raise(std::uint32_t* most, float value) {
 constexpr std::uint32_t kSide = 16;
 
 template <Dtype D>
-__global__ void compare_products(HeadCall call, std::uint32_t* most) {
+__global__ void compare_products(HeadProduct call, std::uint32_t* most) {
     __shared__ float heads[kSide][kSide + 1];
     __shared__ float hiddens[kSide][kSide + 1];
-    const auto* head = static_cast<const std::uint16_t*>(call.head);
+    const auto* head = static_cast<const std::uint16_t*>(call.weight);
     const auto* hidden = static_cast<const std::uint16_t*>(call.hidden);
     const std::uint32_t entry = blockIdx.x * kSide + threadIdx.x;
     const std::uint32_t column = blockIdx.y * kSide + threadIdx.y;
@@ -89,7 +83,7 @@ __global__ void compare_products(HeadCall call, std::uint32_t* most) {
 
 // Eight lanes read a block: eight logits each.
 template <Dtype D>
-__global__ void measure(HeadCall call, std::uint32_t* best) {
+__global__ void measure(HeadProduct call, std::uint16_t* maxima) {
     const std::uint32_t block = blockIdx.x * (blockDim.x / 8) + threadIdx.x / 8;
     const std::uint16_t* row = call.logits + blockIdx.y * call.logits_stride;
     const std::uint32_t first = threadIdx.x % 8 * 8;
@@ -102,21 +96,21 @@ __global__ void measure(HeadCall call, std::uint32_t* best) {
     for (std::uint32_t i = 0; i < 8; ++i) {
         const bool is_there = entry + i >= 0 && entry + i < call.entries;
         if (!is_whole && is_there) codes[i] = row[entry + i];
-        if (is_there) rank = std::max(rank, rank_at<D>(codes[i], first + i));
+        if (is_there) rank = std::max(rank, rank_of_code<D>(codes[i]));
     }
 #pragma unroll
     for (int apart = 4; apart > 0; apart /= 2) rank = std::max(rank, __shfl_xor_sync(kAll, rank, apart));
     if (threadIdx.x % 8 == 0 && block < call.blocks())
-        best[blockIdx.y * call.block_stride + block] = best_of_rank<D>(rank, block == 0 ? call.lead : 0);
+        maxima[blockIdx.y * call.maxima_stride + block] = code_of_rank(rank);
 }
 
 template <Dtype D>
-__global__ void compare_sums(HeadCall call, std::uint32_t* most) {
+__global__ void compare_sums(HeadProduct call, std::uint32_t* most) {
     const std::uint32_t block = blockIdx.x * blockDim.x + threadIdx.x;
     if (block >= call.blocks()) return;
-    const std::uint64_t at = blockIdx.y * call.block_stride + block;
-    const HeadSums scales = call.scales[blockIdx.y];
-    const double largest = value_of<D>(call.best[at] >> 16U);
+    const std::uint64_t at = blockIdx.y * call.sums_stride + block;
+    const BlockSums scales = call.scales[blockIdx.y];
+    const double largest = value_of<D>(call.maxima[blockIdx.y * call.maxima_stride + block]);
     double at_one = 0;
     double at_scale = 0;
     for (std::uint32_t row = 0; row < kBlockRows; ++row) {
@@ -142,7 +136,7 @@ __global__ void count_unequal(WordRows a, WordRows b, std::uint32_t words, std::
 }
 
 template <Dtype D>
-__global__ void count_again(HeadCall call, const AskedBlock* asked, const std::uint16_t* again,
+__global__ void count_again(HeadProduct call, const AskedBlock* asked, const std::uint16_t* again,
                             unsigned long long* count) {
     const std::uint32_t block = asked[blockIdx.x].block;
     const std::uint32_t column = asked[blockIdx.x].columns[threadIdx.y];
@@ -180,8 +174,8 @@ void fill_random(std::uint16_t* codes, std::uint64_t count, Dtype dtype, std::ui
     kernel<<<1056, 256, 0, stream>>>(codes, count, seed, deviation);
 }
 
-void raise_error(const HeadCall& call, std::uint32_t columns, std::uint32_t* most, cudaStream_t stream) {
-    HeadCall some = call;
+void raise_error(const HeadProduct& call, std::uint32_t columns, std::uint32_t* most, cudaStream_t stream) {
+    HeadProduct some = call;
     some.columns = columns;
     const dim3 grid{(call.entries + kSide - 1) / kSide, (columns + kSide - 1) / kSide, 1};
     const auto kernel =
@@ -189,13 +183,13 @@ void raise_error(const HeadCall& call, std::uint32_t columns, std::uint32_t* mos
     kernel<<<grid, dim3{kSide, kSide, 1}, 0, stream>>>(some, most);
 }
 
-void measure_rows(const HeadCall& call, std::uint32_t* best, cudaStream_t stream) {
+void measure_rows(const HeadProduct& call, std::uint16_t* maxima, cudaStream_t stream) {
     const dim3 grid{(call.blocks() + 31) / 32, call.columns, 1};
     const auto kernel = call.dtype == Dtype::bf16 ? measure<Dtype::bf16> : measure<Dtype::fp16>;
-    kernel<<<grid, 256, 0, stream>>>(call, best);
+    kernel<<<grid, 256, 0, stream>>>(call, maxima);
 }
 
-void raise_sum_error(const HeadCall& call, std::uint32_t* most, cudaStream_t stream) {
+void raise_sum_error(const HeadProduct& call, std::uint32_t* most, cudaStream_t stream) {
     const dim3 grid{(call.blocks() + 127) / 128, call.columns, 1};
     const auto kernel = call.dtype == Dtype::bf16 ? compare_sums<Dtype::bf16> : compare_sums<Dtype::fp16>;
     kernel<<<grid, 128, 0, stream>>>(call, most);
@@ -208,7 +202,7 @@ void count_differences(WordRows a, WordRows b, std::uint32_t columns, std::uint3
     count_unequal<<<grid, 256, 0, stream>>>(a, b, words, turned, of_columns, count);
 }
 
-void count_again_differences(const HeadCall& call, const void* asked, std::uint32_t blocks,
+void count_again_differences(const HeadProduct& call, const void* asked, std::uint32_t blocks,
                              const std::uint16_t* again, unsigned long long* count, cudaStream_t stream) {
     const auto kernel = call.dtype == Dtype::bf16 ? count_again<Dtype::bf16> : count_again<Dtype::fp16>;
     kernel<<<blocks, dim3{kBlockRows, kAskedColumns, 1}, 0, stream>>>(
@@ -219,4 +213,4 @@ void read_all(const void* memory, std::uint64_t bytes, std::uint32_t* sink, cuda
     read<<<132 * 8, 256, 0, stream>>>(static_cast<const uint4*>(memory), bytes / 16, sink);
 }
 
-}  // namespace croupier::head
+}  // namespace croupier::gpu_writer::head

@@ -1,12 +1,12 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "bench/head/blocks_again.cuh"
+#include "bench/head/blocks_again.h"
 #include "bench/head/cublas_product.h"
 #include "bench/head/reference.h"
 #include "bench/head/timing.h"
 
-namespace croupier::head {
+namespace croupier::gpu_writer::head {
 namespace {
 
 using proto::Dtype;
@@ -74,7 +74,7 @@ struct Timing {
         }
     }
 
-    HeadCall call(std::uint32_t columns, std::uint32_t i) {
+    HeadProduct call(std::uint32_t columns, std::uint32_t i) {
         return matrices.call(columns, 0, outcome, i % kHeads);
     }
     double record(std::uint32_t columns, const std::string& what, double microseconds) const {
@@ -96,14 +96,14 @@ struct Timing {
     }
     double time_way(std::uint32_t columns, int way, std::uint32_t runs, bool measures) {
         return median_microseconds(runs, [&](std::uint32_t i) {
-            const HeadCall each = call(columns, i);
+            const HeadProduct each = call(columns, i);
             if (!cublas->launch(each, way, nullptr)) throw std::runtime_error("cublasLtMatmul failed");
-            if (measures) measure_rows(each, outcome.best.get(), nullptr);
+            if (measures) measure_rows(each, outcome.maxima.get(), nullptr);
         });
     }
-    double time_variant(const HeadVariant& variant, std::uint32_t columns, bool logits, bool sums) {
+    double time_variant(const HeadTiles& variant, std::uint32_t columns, bool logits, bool sums) {
         return median_microseconds(kRuns, [&](std::uint32_t i) {
-            HeadCall each = call(columns, i);
+            HeadProduct each = call(columns, i);
             if (!logits) each.logits = nullptr;
             if (!sums) each.sums = nullptr;
             check(variant.launch(each, nullptr), variant.name);
@@ -116,7 +116,7 @@ struct Cell {
     double first_way = 0;
     double best_way = 0;
     double measured = 0;  // the best way, and a pass over the logits
-    const HeadVariant* variant = nullptr;
+    const HeadTiles* variant = nullptr;
     double fused = 0;
     double with_logits = 0;
     double with_sums = 0;
@@ -144,14 +144,14 @@ void time_cublas(Timing& timing, std::uint32_t columns, Cell& cell) {
 }
 
 // Tiles as wide as the batch, and half as wide.
-bool fits(const HeadVariant& variant, std::uint32_t columns) {
+bool fits(const HeadTiles& variant, std::uint32_t columns) {
     std::uint32_t width = 8;
     while (width < columns) width *= 2;
     return variant.columns == width || (width > 64 && variant.columns == width / 2);
 }
 
 void time_fused(Timing& timing, std::uint32_t columns, Cell& cell) {
-    for (const HeadVariant& each : head_variants()) {
+    for (const HeadTiles& each : head_tiles()) {
         if (!fits(each, columns) || timing.context.is_dead(each.name)) continue;
         const double time = timing.record(columns, std::string("fused ") + each.name,
                                           timing.time_variant(each, columns, false, false));
@@ -181,9 +181,8 @@ void time_again(Timing& timing) {
     GpuNumber<std::uint32_t> sink;
     for (const std::uint32_t count : {1U, 8U, 32U, 128U, 512U}) {
         const auto run = [&](std::uint32_t i) {
-            check(
-                launch_blocks_again(timing.call(kMostColumns, i), on_gpu.get(), count, again.get(), nullptr),
-                "blocks_again");
+            check(launch_again(timing.call(kMostColumns, i), on_gpu.get(), count, again.get()),
+                  "blocks_again");
         };
         // The other head takes the L2 cache.
         const auto prepare = [&](std::uint32_t i) {
@@ -232,4 +231,4 @@ std::vector<Job> timing_jobs() {
     return jobs;
 }
 
-}  // namespace croupier::head
+}  // namespace croupier::gpu_writer::head

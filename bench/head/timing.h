@@ -3,8 +3,8 @@
 
 #include "bench/head/jobs.h"
 
-namespace croupier::head {
+namespace croupier::gpu_writer::head {
 
 std::vector<Job> timing_jobs();
 
-}  // namespace croupier::head
+}  // namespace croupier::gpu_writer::head

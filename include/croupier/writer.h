@@ -36,7 +36,8 @@ enum {
     /* They stay as they are until the step is decided (croupier_writer_wait_tokens). */
     CROUPIER_WRITER_ROWS_LENT = 1,
     /* Later work of the stream may write over them: behind the step they are copied within the GPU's memory,
-     * where max_batch rows of the rank's ids have room for each of the steps in flight. */
+     * where max_batch rows of the rank's ids have room for each of the steps in flight.
+     * croupier_writer_enqueue_head() computes its rows there. */
     CROUPIER_WRITER_ROWS_COPIED = 2
 };
 
@@ -133,6 +134,26 @@ static inline void croupier_rows_init(croupier_rows* rows) {
     rows->version = CROUPIER_ABI_VERSION;
 }
 
+/* What rows of logits are computed from: croupier_head_init(), then two matrices in the memory of the
+ * writer's device, in the session's dtype. Both begin at multiples of 16 bytes; strides are elements from one
+ * row to the next, and multiples of 8. */
+typedef struct croupier_head {
+    uint32_t size;
+    uint32_t version;
+    const void* hidden; /* `rows` rows of hidden states */
+    uint64_t hidden_stride;
+    const void* weight; /* of the LM head, a row for each of the rank's ids in their order */
+    uint64_t weight_stride;
+    uint32_t rows;     /* at most the session's max_batch */
+    uint32_t elements; /* of a row of either: a multiple of 8 */
+} croupier_head;
+
+static inline void croupier_head_init(croupier_head* head) {
+    memset(head, 0, sizeof(*head));
+    head->size = (uint32_t)sizeof(*head);
+    head->version = CROUPIER_ABI_VERSION;
+}
+
 enum { CROUPIER_WRITER_BUSY = 1 };
 
 /* The library's release, such as "1.0.0". */
@@ -183,6 +204,16 @@ static inline int croupier_writer_enqueue(croupier_writer* writer, void* stream,
     rows.row_stride = row_stride;
     return croupier_writer_enqueue_rows(writer, stream, &rows, error);
 }
+
+/* The same of rows that the writer computes: hidden times the transpose of weight, summed in fp32 and rounded
+ * once, to nearest. A row's logits depend on its hidden states and the weight alone, not on the batch or its
+ * place there. For lean steps on a GPU of compute capability 9.0, in bf16 or fp16, and a writer whose rows
+ * are CROUPIER_WRITER_ROWS_COPIED; refused elsewhere. `rows`: NULL, or the arrays, with logits NULL: row_of
+ * counts rows of hidden. Later work of the stream may write over the matrices. A captured enqueue keeps their
+ * addresses and sizes: both must be there at each replay, with whatever values. A column of a replayed step
+ * that is beyond the rows of the capture has none. */
+int croupier_writer_enqueue_head(croupier_writer* writer, void* stream, const croupier_head* head,
+                                 const croupier_rows* rows, croupier_error* error);
 
 /* For rank 0, before the same step's enqueue on the same stream, where the session's writer supplies the
  * randoms: Philox4x32-10 of each column's seed, child and position in prompt and output together. */

@@ -180,35 +180,54 @@ class Writer {
         void* stream = stream_of(stream_given);
         const Array rows(logits, "logits");
         require_rows(rows);
-        const ColumnNumbers rows_of(row_of, "row_of");
-        const ColumnNumbers fed(inputs, "inputs");
-        const ColumnNumbers behind(parents, "parents");
-        const ColumnNumbers places(positions, "positions");
+        const StepArrays arrays(row_of, inputs, parents, positions);
         use_device([&](croupier_writer* writer) {
             const auto columns = begun_.of_next();
-            for (const ColumnNumbers* numbers : {&rows_of, &fed, &behind, &places}) {
-                if (numbers->array) require_device(*numbers->array);
-                numbers->require_length(columns.value_or(info_.max_batch));
-            }
-            rows_of.require_rows(rows.length(0));
+            arrays.require(*this);
+            arrays.row_of.require_rows(rows.length(0));
             // A captured graph is replayed past this object: only the host's steps are known to be in order.
-            if (info_.device == CROUPIER_WRITER_HOST && columns && !rows_of.array &&
+            if (info_.device == CROUPIER_WRITER_HOST && columns && !arrays.row_of.array &&
                 rows.length(0) != *columns) {
                 throw bad_argument("the shape of logits is " + rows.shape_text() + "; allowed: the step's " +
                                    std::to_string(*columns) + " rows of " + std::to_string(info_.ids));
             }
-            // The stride of a single row means nothing, and numpy gives any.
-            const std::uint64_t row_stride =
-                rows.length(0) > 1 ? static_cast<std::uint64_t>(rows.stride(0)) : info_.ids;
-            croupier_rows all;
-            croupier_rows_init(&all);
+            croupier_rows all = arrays.rows();
             all.logits = rows.data();
-            all.row_stride = row_stride;
-            all.row_of = rows_of.numbers();
-            all.inputs = fed.numbers();
-            all.parents = behind.numbers();
-            all.positions = places.numbers();
+            all.row_stride = row_stride_of(rows);
             enqueue_rows(writer, stream, all);
+        });
+    }
+
+    void enqueue_head(nb::handle hidden, nb::handle weight, nb::handle stream_given, nb::handle row_of,
+                      nb::handle inputs, nb::handle parents, nb::handle positions) {
+        void* const stream = stream_of(stream_given);
+        const Array states(hidden, "hidden");
+        const Array head(weight, "weight");
+        const StepArrays arrays(row_of, inputs, parents, positions);
+        require_matrix(states, "(columns, elements)");
+        require_matrix(head, "(ids, elements)");
+        if (head.length(0) != info_.ids || head.length(1) != states.length(1)) {
+            throw bad_argument("the shape of weight is " + head.shape_text() +
+                               "; allowed: a row for each of rank " + std::to_string(info_.rank) + "'s " +
+                               std::to_string(info_.ids) +
+                               " ids, as long as those of hidden, whose shape is " + states.shape_text());
+        }
+        use_device([&](croupier_writer* writer) {
+            arrays.require(*this);
+            arrays.row_of.require_rows(states.length(0));
+            croupier_head all;
+            croupier_head_init(&all);
+            all.hidden = states.data();
+            all.hidden_stride = row_stride_of(states);
+            all.weight = head.data();
+            all.weight_stride = row_stride_of(head);
+            all.rows = static_cast<std::uint32_t>(states.length(0));
+            all.elements = static_cast<std::uint32_t>(states.length(1));
+            const croupier_rows rows = arrays.rows();
+            checked([&](croupier_error* error) {
+                return croupier_writer_enqueue_head(writer, stream, &all, &rows, error);
+            });
+            begun_.enqueue();
         });
     }
 
@@ -306,6 +325,40 @@ class Writer {
     void detach() { held_.take_apart(croupier_writer_detach); }
 
   private:
+    // What stands beside a step's rows.
+    struct StepArrays {
+        StepArrays(nb::handle rows_given, nb::handle inputs_given, nb::handle parents_given,
+                   nb::handle positions_given)
+            : row_of(rows_given, "row_of"),
+              inputs(inputs_given, "inputs"),
+              parents(parents_given, "parents"),
+              positions(positions_given, "positions") {}
+        void require(const Writer& writer) const {
+            const auto columns = writer.begun_.of_next();
+            for (const ColumnNumbers* numbers : {&row_of, &inputs, &parents, &positions}) {
+                if (numbers->array) writer.require_device(*numbers->array);
+                numbers->require_length(columns.value_or(writer.info_.max_batch));
+            }
+        }
+        croupier_rows rows() const {
+            croupier_rows all;
+            croupier_rows_init(&all);
+            all.row_of = row_of.numbers();
+            all.inputs = inputs.numbers();
+            all.parents = parents.numbers();
+            all.positions = positions.numbers();
+            return all;
+        }
+
+        ColumnNumbers row_of, inputs, parents, positions;
+    };
+
+    // The stride of a single row means nothing, and numpy gives any.
+    static std::uint64_t row_stride_of(const Array& rows) {
+        return static_cast<std::uint64_t>(rows.length(0) > 1 ? rows.stride(0)
+                                                             : static_cast<std::int64_t>(rows.length(1)));
+    }
+
     // A GPU's work is only enqueued; a host's is done, and waited for, in the call.
     template <typename Body>
     void use_device(Body&& body) {
@@ -383,19 +436,23 @@ class Writer {
                            "; this writer's device is " + place(info_.device));
     }
 
-    void require_rows(const Array& rows) const {
-        rows.require_dimensions(2, "(columns, ids)");
-        require_device(rows);
-        if (!fits(rows.type(), info_.dtype)) {
-            throw bad_argument("the elements of logits are " + name_of(rows.type()) +
+    void require_matrix(const Array& matrix, const char* dimensions) const {
+        matrix.require_dimensions(2, dimensions);
+        require_device(matrix);
+        if (!fits(matrix.type(), info_.dtype)) {
+            throw bad_argument("the elements of " + matrix.name() + " are " + name_of(matrix.type()) +
                                "; allowed: the session's " + dtype_name(info_.dtype) + ", which is " +
                                elements_of(info_.dtype));
         }
+        matrix.require_contiguous();
+    }
+
+    void require_rows(const Array& rows) const {
+        require_matrix(rows, "(columns, ids)");
         if (rows.length(1) != info_.ids) {
             throw bad_argument("the shape of logits is " + rows.shape_text() + "; allowed: rows of rank " +
                                std::to_string(info_.rank) + "'s " + std::to_string(info_.ids) + " ids");
         }
-        rows.require_contiguous();
         if (rows.length(0) > 1 && rows.stride(0) < static_cast<std::int64_t>(info_.ids)) {
             throw bad_argument("rows of logits are " + std::to_string(rows.stride(0)) +
                                " elements apart; allowed: at least their " + std::to_string(info_.ids) +
@@ -471,6 +528,19 @@ void bind_writer(nb::module_& module) {
              "row among the logits (None: its own number; -1: it has none), positions where the token that "
              "was fed stands in prompt and output together (None: as the step's record guesses it; a host's "
              "writer does not read them).")
+        .def("enqueue_head", &Writer::enqueue_head, nb::arg("hidden").none(), nb::arg("weight").none(),
+             nb::arg("stream").none() = 0, nb::kw_only(), nb::arg("row_of").none() = nb::none(),
+             nb::arg("inputs").none() = nb::none(), nb::arg("parents").none() = nb::none(),
+             nb::arg("positions").none() = nb::none(),
+             nb::sig("def enqueue_head(self, hidden: object, weight: object, stream: int = 0, *, "
+                     "row_of: object | None = None, inputs: object | None = None, "
+                     "parents: object | None = None, positions: object | None = None) -> None"),
+             "The same of logits that the writer computes: hidden, (columns, elements), times the transpose "
+             "of "
+             "weight, (ids, elements), as croupier_writer_enqueue_head() of croupier/writer.h does. Of lean "
+             "steps on a GPU of compute capability 9.0, by a writer that has rows=\"copied\". row_of counts "
+             "rows "
+             "of hidden.")
         .def("enqueue_pointer", &Writer::enqueue_pointer, nb::arg("pointer").none(),
              nb::arg("row_stride").none(), nb::arg("stream").none() = 0, nb::kw_only(),
              nb::arg("row_of").none() = nb::none(), nb::arg("inputs").none() = nb::none(),

@@ -132,8 +132,9 @@ class Step {
     void send(Laid& to) {
         StepWords words;
         const LeanRecord record = begin(to, words);
-        gpu_writer::launch_found_lean(launched(), rows_.given(), {of_.columns()}, target(), ring_.get(),
-                                      scratch_.data(), spread_scratch_.data(), nullptr);
+        gpu_writer::launch_find_step(launched(), rows_.given(), ring_.get(), nullptr);
+        gpu_writer::launch_found_lean(launched(), rows_.given().has_arrays(), {of_.columns()}, target(),
+                                      ring_.get(), scratch_.data(), spread_scratch_.data(), nullptr);
         check(record, words);
     }
     void send_apart(Laid& to) {

@@ -25,6 +25,16 @@ TEST_CASE("kernels send the blocks that a host sends, no other though more sets 
     }
 }
 
+TEST_CASE("kernels take the maxima of blocks that are there before") {
+    const auto side = testing::make_emulated_lean_of_maxima();
+    std::mt19937_64 random(6);
+    for (int i = 0; i < 200; ++i) testing::check_lay(*side, testing::random_case(random));
+    for (const std::uint32_t vocab : {1U, 65U, 700U, 32000U}) {
+        testing::check_lay(*side, testing::masked_case(vocab, 5, 64));
+        testing::check_lay(*side, testing::drawn_case(vocab, random));
+    }
+}
+
 TEST_CASE("kernels lay lean steps of usual vocabularies") {
     const auto side = testing::make_emulated_lean();
     testing::check_lay(*side, testing::usual_case(151936, 3, 64));

@@ -7,6 +7,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "gpu_writer/head_product.h"
 #include "gpu_writer/lean_layout.h"
 #include "testing/session_files.h"
 #include "tests/gpu_writer/lean_launch.h"
@@ -109,6 +110,30 @@ GpuLeanStep::GpuLeanStep(const LeanCase& of)
 GpuLeanStep::~GpuLeanStep() {
     queue_->close(opening_);
     (void)cudaStreamSynchronize(stream_.get());
+}
+
+void GpuLeanStep::compute(const gpu_writer::EnqueuedHead& head) {
+    const gpu_writer::LeanMaxima maxima = gpu_writer::lean_maxima(scratch_.get(), rows_.dtype, rows_.blocks);
+    need_cuda(cudaMemsetAsync(maxima.codes, kPoison, maxima.stride * columns_, stream_.get()),
+              "poison maxima");
+    need_cuda(cudaMemsetAsync(logits_.get(), kPoison, rows_.row_stride * columns_ * 2, stream_.get()),
+              "poison rows");
+    gpu_writer::head::HeadProduct product;
+    product.dtype = rows_.dtype;
+    product.hidden = head.hidden;
+    product.hidden_stride = head.hidden_stride;
+    product.weight = head.weight;
+    product.weight_stride = head.weight_stride;
+    product.columns = columns_;
+    product.elements = head.elements;
+    product.entries = rows_.entries;
+    product.lead = rows_.lead;
+    product.logits = reinterpret_cast<std::uint16_t*>(logits_.get());
+    product.logits_stride = rows_.row_stride;
+    product.maxima = reinterpret_cast<std::uint16_t*>(maxima.codes);
+    product.maxima_stride = maxima.stride / sizeof(std::uint16_t);
+    need_cuda(gpu_writer::head::launch_head(product, stream_.get()), "multiply by a head");
+    rows_.has_maxima = true;
 }
 
 void GpuLeanStep::launch(std::uint64_t word) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "gpu_writer/cuda_memory.h"
+#include "gpu_writer/enqueued_rows.h"
 #include "gpu_writer/lean_kernels.h"
 #include "gpu_writer/request_queue.h"
 #include "tests/gpu_writer/lean_side.h"
@@ -35,7 +36,9 @@ class GpuLeanStep {
     GpuLeanStep& operator=(const GpuLeanStep&) = delete;
     ~GpuLeanStep();
 
-    // Whole columns too. Neither waits.
+    // The logits, in place of the case's, with the maxima of their blocks.
+    void compute(const gpu_writer::EnqueuedHead& head);
+    // Whole columns too. None waits.
     void launch(std::uint64_t word);
     void ask(const std::vector<Asked>& asked, std::uint64_t word);
     bool ready(std::uint64_t word);

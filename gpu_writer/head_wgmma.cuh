@@ -6,7 +6,7 @@
 
 #include "proto/dtype.h"
 
-namespace croupier::head {
+namespace croupier::gpu_writer::head {
 
 using proto::Dtype;
 
@@ -93,4 +93,4 @@ CROUPIER_MULTIPLY_BOTH(64, 32, 32, 33, 34)
 CROUPIER_MULTIPLY_BOTH(128, 64, 64, 65, 66)
 CROUPIER_MULTIPLY_BOTH(256, 128, 128, 129, 130)
 
-}  // namespace croupier::head
+}  // namespace croupier::gpu_writer::head

@@ -1,4 +1,4 @@
-// Hopper's barriers, copy engine and clusters: one PTX instruction for each function.
+// Hopper's barriers and copy engine: one PTX instruction for each function.
 #pragma once
 
 #include <cuda.h>
@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-namespace croupier::head {
+namespace croupier::gpu_writer::head {
 
 __device__ inline std::uint32_t shared_address(const void* at) {
     return static_cast<std::uint32_t>(__cvta_generic_to_shared(at));
@@ -15,7 +15,7 @@ __device__ inline std::uint32_t shared_address(const void* at) {
 __device__ inline void init_barrier(std::uint32_t barrier, std::uint32_t arrivals) {
     asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals) : "memory");
 }
-// The copy engine and the other multiprocessors of the cluster must see initialised barriers.
+// The copy engine must see initialised barriers.
 __device__ inline void publish_barriers() {
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
@@ -25,17 +25,6 @@ __device__ inline void expect_bytes(std::uint32_t barrier, std::uint32_t bytes) 
 }
 __device__ inline void arrive(std::uint32_t barrier) {
     asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
-}
-// At the barrier that stands at the same place in another CUDA block of the cluster.
-__device__ inline void arrive_in(std::uint32_t barrier, std::uint32_t block) {
-    asm volatile(
-        "{\n"
-        ".reg .b32 there;\n"
-        "mapa.shared::cluster.u32 there, %0, %1;\n"
-        "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [there];\n"
-        "}\n" ::"r"(barrier),
-        "r"(block)
-        : "memory");
 }
 __device__ inline bool has_completed(std::uint32_t barrier, std::uint32_t parity) {
     std::uint32_t done;
@@ -50,9 +39,9 @@ __device__ inline bool has_completed(std::uint32_t barrier, std::uint32_t parity
         : "memory");
     return done != 0;
 }
-// A barrier that nobody completes would hang the GPU: after about two seconds the kernel fails instead.
+// A barrier that nobody completes would hang the GPU: after about ten seconds the kernel fails instead.
 __device__ inline void wait(std::uint32_t barrier, std::uint32_t parity) {
-    constexpr long long kMostClocks = 4'000'000'000;
+    constexpr long long kMostClocks = 20'000'000'000;
     if (has_completed(barrier, parity)) return;
     const long long since = clock64();
     while (!has_completed(barrier, parity)) {
@@ -60,11 +49,6 @@ __device__ inline void wait(std::uint32_t barrier, std::uint32_t parity) {
     }
 }
 
-// By all threads of all CUDA blocks of the cluster.
-__device__ inline void synchronize_cluster() {
-    asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::
-                     : "memory");
-}
 // By so many threads, in whole warps.
 __device__ inline void synchronize_threads(std::uint32_t barrier, std::uint32_t threads) {
     asm volatile("bar.sync %0, %1;" ::"r"(barrier), "r"(threads) : "memory");
@@ -80,16 +64,6 @@ __device__ inline void copy_box(std::uint32_t to, const CUtensorMap& map, std::i
         "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint"
         " [%0], [%1, {%3, %4}], [%2], %5;" ::"r"(to),
         "l"(&map), "r"(barrier), "r"(x), "r"(y), "l"(policy)
-        : "memory");
-}
-// Likewise, to the same place in each of the cluster's CUDA blocks that has its bit set.
-__device__ inline void copy_box_to(std::uint16_t blocks, std::uint32_t to, const CUtensorMap& map,
-                                   std::int32_t x, std::int32_t y, std::uint32_t barrier,
-                                   CachePolicy policy) {
-    asm volatile(
-        "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster"
-        ".L2::cache_hint [%0], [%1, {%4, %5}], [%2], %3, %6;" ::"r"(to),
-        "l"(&map), "r"(barrier), "h"(blocks), "r"(x), "r"(y), "l"(policy)
         : "memory");
 }
 // 16 bytes by a thread itself, or zeros. Waits count groups of copies.
@@ -119,4 +93,4 @@ __device__ void give_registers() {
     asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kCount));
 }
 
-}  // namespace croupier::head
+}  // namespace croupier::gpu_writer::head

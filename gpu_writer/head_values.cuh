@@ -1,4 +1,4 @@
-// What a column's block of 64 logits leaves behind: its largest logit, the first place of it, and sums.
+// What a column's block of 64 logits leaves behind: the logits, the largest of them, and sums.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -7,30 +7,16 @@
 #include <cfloat>
 #include <cstdint>
 
-#include "bench/head/hopper.cuh"
-#include "bench/head/wgmma.cuh"
 #include "gpu_writer/device_only.cuh"
+#include "gpu_writer/head_hopper.cuh"
+#include "gpu_writer/head_product.h"
+#include "gpu_writer/head_wgmma.cuh"
 
-namespace croupier::head {
+namespace croupier::gpu_writer::head {
 
-using gpu_writer::power_of_two;
-
-constexpr std::uint32_t kBlockRows = 64;
 constexpr std::uint32_t kWarpgroup = 128;
 constexpr std::uint32_t kWarps = kWarpgroup / 32;
 constexpr std::uint32_t kAll = 0xFFFFFFFF;
-
-// The code of the largest logit in the upper half, as a lean part has maxima (one zero, one NaN), and in the
-// lower the first place within the block where it stands. If it is a NaN: the rank's first place of the
-// block.
-using BlockBest = std::uint32_t;
-
-// Of the block's logits x, 2^((x - largest) * scale) summed, for two scales.
-struct BlockSums {
-    float at_one;
-    float at_scale;
-};
-using ColumnScales = BlockSums;
 
 // Two neighbouring columns' logits of one row; the first is the lower half.
 template <Dtype D>
@@ -63,10 +49,18 @@ template <Dtype D>
 __device__ Pair<D> pair_of(std::uint32_t codes) {
     return *reinterpret_cast<const Pair<D>*>(&codes);
 }
+// Of the larger ones; of each pair that has a NaN the one NaN.
 template <Dtype D>
-__device__ BlockBest best_of(std::uint32_t code, std::uint32_t place) {
-    const std::uint32_t one_zero = code == 0x8000U ? 0U : code;
-    return one_zero << 16U | place;
+__device__ std::uint32_t larger_codes(std::uint32_t a, std::uint32_t b) {
+    return codes_of(__hmax2_nan(pair_of<D>(a), pair_of<D>(b)));
+}
+
+// Of a matrix of 8 rows and 8 columns that a warp holds as pairs of columns (lane l has row l / 4): pairs of
+// rows (lane l has column l / 4).
+__device__ inline std::uint32_t turned(std::uint32_t pair) {
+    std::uint32_t to;
+    asm("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(to) : "r"(pair));
+    return to;
 }
 
 // Where a block's logits and what they leave belong.
@@ -81,13 +75,15 @@ struct BlockPlace {
     __device__ bool is_whole() const { return first_row == 0 && end_row == kBlockRows; }
 };
 struct BlockTargets {
-    BlockBest* best;  // [column][block]
-    BlockSums* sums;  // likewise; null: not wanted
+    std::uint16_t* maxima;  // [column][block]; null: not wanted
+    std::uint64_t maxima_stride;
+    BlockSums* sums;  // likewise
+    std::uint64_t sums_stride;
     const ColumnScales* scales;
-    std::uint64_t blocks;   // of a column
     std::uint16_t* logits;  // [column][entry]; null: not wanted
     std::uint64_t logits_stride;
     std::uint32_t lead;
+    bool by_fours;  // entries that begin at a multiple of four are stored four at a time
 };
 
 // Shared memory of a warpgroup.
@@ -95,7 +91,6 @@ template <std::uint32_t kColumns>
 struct BlockRoom {
     std::uint32_t maxima[kWarps][kColumns / 2];  // pairs, of 16 rows
     std::uint32_t largest[kColumns / 2];         // pairs, of the block
-    std::uint32_t places[kWarps][kColumns / 2];  // 16 bits for each column
     BlockSums sums[kWarps][kColumns];
 };
 
@@ -177,12 +172,13 @@ struct ThreadLogits {
         }
     }
 
-    __device__ void store(const BlockPlace& place, const BlockTargets& targets) const {
+    __device__ void store(const BlockPlace& place, const BlockTargets& targets, std::uint16_t* logits) const {
+        if (targets.by_fours && place.is_whole()) return store_fours(place, targets, logits);
 #pragma unroll
         for (std::uint32_t half = 0; half < 2; ++half) {
             const std::uint32_t row = row_of_thread() + half * 8;
             if (!place.has_row(row)) continue;
-            std::uint16_t* to = targets.logits + std::uint64_t{place.block} * kBlockRows + row - targets.lead;
+            std::uint16_t* to = logits + std::uint64_t{place.block} * kBlockRows + row - targets.lead;
 #pragma unroll
             for (std::uint32_t i = 0; i < kPairs; ++i) {
                 const std::uint32_t column = place.first_column + i * 8 + pair_of_thread() * 2;
@@ -195,6 +191,31 @@ struct ThreadLogits {
         }
     }
 
+    // Four lanes have 16 rows of one of 8 columns, and store them side by side.
+    __device__ void store_fours(const BlockPlace& place, const BlockTargets& targets,
+                                std::uint16_t* logits) const {
+        const std::uint32_t lane = threadIdx.x % 32;
+        const std::uint32_t quarter = lane % 4;
+        const std::uint32_t row = threadIdx.x % kWarpgroup / 32 * 16 + quarter * 4;
+        std::uint16_t* to = logits + std::uint64_t{place.block} * kBlockRows + row - targets.lead;
+        // Of the 8 words that the four lanes hold, each takes two neighbours.
+        const int first = static_cast<int>(lane / 4 * 4 + quarter * 2 % 4);
+#pragma unroll
+        for (std::uint32_t i = 0; i < kPairs; ++i) {
+            const std::uint32_t upper = turned(codes_of(pairs[i][0]));
+            const std::uint32_t lower = turned(codes_of(pairs[i][1]));
+            uint2 fours;
+            fours.x = __shfl_sync(kAll, upper, first);
+            fours.y = __shfl_sync(kAll, upper, first + 1);
+            const std::uint32_t x = __shfl_sync(kAll, lower, first);
+            const std::uint32_t y = __shfl_sync(kAll, lower, first + 1);
+            if (quarter >= 2) fours = {x, y};
+            const std::uint32_t column = place.first_column + i * 8 + lane / 4;
+            if (column < place.columns)
+                *reinterpret_cast<uint2*>(to + column * targets.logits_stride) = fours;
+        }
+    }
+
     __device__ void leave_maxima(std::uint32_t (&of_warp)[kColumns / 2]) const {
 #pragma unroll
         for (std::uint32_t group = 0; group < kGroups; ++group) {
@@ -204,34 +225,7 @@ struct ThreadLogits {
                 const auto& rows = pairs[group * kTogether + i];
                 own[i] = codes_of(__hmax2_nan(rows[0], rows[1]));
             }
-            join_lanes(own, [](std::uint32_t a, std::uint32_t b) {
-                return codes_of(__hmax2_nan(pair_of<D>(a), pair_of<D>(b)));
-            });
-            if (keeps_value<kTogether>())
-                of_warp[(group * kTogether + kept_value<kTogether>()) * 4 + pair_of_thread()] = own[0];
-        }
-    }
-
-    // Of rows that are not below the block's largest: the first.
-    __device__ void leave_places(const std::uint32_t (&largest)[kColumns / 2], const BlockPlace& place,
-                                 std::uint32_t (&of_warp)[kColumns / 2]) const {
-        std::uint32_t rows[2];
-#pragma unroll
-        for (std::uint32_t half = 0; half < 2; ++half) {
-            const std::uint32_t row = row_of_thread() + half * 8;
-            rows[half] = place.has_row(row) ? row * 0x10001U : kAll;
-        }
-#pragma unroll
-        for (std::uint32_t group = 0; group < kGroups; ++group) {
-            std::uint32_t own[kTogether];
-#pragma unroll
-            for (std::uint32_t i = 0; i < kTogether; ++i) {
-                const std::uint32_t pair = group * kTogether + i;
-                const Pair<D> most = pair_of<D>(largest[pair * 4 + pair_of_thread()]);
-                own[i] = __vminu2(rows[0] | ~__hgeu2_mask(pairs[pair][0], most),
-                                  rows[1] | ~__hgeu2_mask(pairs[pair][1], most));
-            }
-            join_lanes(own, [](std::uint32_t a, std::uint32_t b) { return __vminu2(a, b); });
+            join_lanes(own, larger_codes<D>);
             if (keeps_value<kTogether>())
                 of_warp[(group * kTogether + kept_value<kTogether>()) * 4 + pair_of_thread()] = own[0];
         }
@@ -270,49 +264,57 @@ struct ThreadLogits {
     }
 };
 
-// By a warpgroup with a barrier of its own.
-template <Dtype D, std::uint32_t kColumns>
-__device__ void leave_block(const float (&sums)[kColumns / 2], const BlockPlace& place,
-                            const BlockTargets& targets, BlockRoom<kColumns>& room, std::uint32_t barrier) {
-    const ThreadLogits<D, kColumns> logits(sums, place);
-    if (targets.logits != nullptr) logits.store(place, targets);
-    const std::uint32_t thread = threadIdx.x % kWarpgroup;
-    const std::uint32_t warp = thread / 32;
-    const auto joined = [thread](const std::uint32_t(&of_warps)[kWarps][kColumns / 2], auto join) {
-        return join(join(of_warps[0][thread], of_warps[1][thread]),
-                    join(of_warps[2][thread], of_warps[3][thread]));
-    };
-    const bool has_pair = thread < kColumns / 2;
-    std::uint32_t largest = 0;
-    logits.leave_maxima(room.maxima[warp]);
-    synchronize_threads(barrier, kWarpgroup);
-    if (has_pair) {
-        largest = joined(room.maxima, [](std::uint32_t a, std::uint32_t b) {
-            return codes_of(__hmax2_nan(pair_of<D>(a), pair_of<D>(b)));
-        });
-        room.largest[thread] = largest;
-    }
-    synchronize_threads(barrier, kWarpgroup);
-    logits.leave_places(room.largest, place, room.places[warp]);
-    if (targets.sums != nullptr) logits.leave_sums(room.largest, place, targets.scales, room.sums[warp]);
-    synchronize_threads(barrier, kWarpgroup);
-    if (!has_pair) return;
-    const std::uint32_t places =
-        joined(room.places, [](std::uint32_t a, std::uint32_t b) { return __vminu2(a, b); });
-#pragma unroll
-    for (std::uint32_t i = 0; i < 2; ++i) {
-        const std::uint32_t own = thread * 2 + i;
+template <std::uint32_t kColumns>
+__device__ void store_sums(const BlockPlace& place, const BlockTargets& targets,
+                           const BlockRoom<kColumns>& room) {
+    for (std::uint32_t own = threadIdx.x % kWarpgroup; own < kColumns; own += kWarpgroup) {
         const std::uint32_t column = place.first_column + own;
         if (column >= place.columns) return;
-        const std::uint64_t at = column * targets.blocks + place.block;
-        targets.best[at] = best_of<D>(largest >> 16U * i & 0xFFFFU, places >> 16U * i & 0xFFFFU);
-        if (targets.sums == nullptr) continue;
         const auto sum = [&](float BlockSums::*of) {
             return (room.sums[0][own].*of + room.sums[1][own].*of) +
                    (room.sums[2][own].*of + room.sums[3][own].*of);
         };
-        targets.sums[at] = {sum(&BlockSums::at_one), sum(&BlockSums::at_scale)};
+        targets.sums[column * targets.sums_stride + place.block] = {sum(&BlockSums::at_one),
+                                                                    sum(&BlockSums::at_scale)};
     }
 }
 
-}  // namespace croupier::head
+__device__ inline void store_maximum(const BlockPlace& place, const BlockTargets& targets,
+                                     std::uint32_t column, std::uint32_t code) {
+    if (column >= place.columns) return;
+    // One zero.
+    targets.maxima[column * targets.maxima_stride + place.block] =
+        static_cast<std::uint16_t>(code == 0x8000U ? 0U : code);
+}
+
+// By a warpgroup with a barrier of its own.
+template <Dtype D, std::uint32_t kColumns>
+__device__ void leave_block(const float (&sums)[kColumns / 2], const BlockPlace& place,
+                            const BlockTargets& targets, std::uint16_t* to, BlockRoom<kColumns>& room,
+                            std::uint32_t barrier) {
+    const ThreadLogits<D, kColumns> logits(sums, place);
+    if (to != nullptr) logits.store(place, targets, to);
+    if (targets.maxima == nullptr) return;
+    const std::uint32_t thread = threadIdx.x % kWarpgroup;
+    const std::uint32_t warp = thread / 32;
+    logits.leave_maxima(room.maxima[warp]);
+    synchronize_threads(barrier, kWarpgroup);
+    if (thread < kColumns / 2) {
+        const std::uint32_t largest =
+            larger_codes<D>(larger_codes<D>(room.maxima[0][thread], room.maxima[1][thread]),
+                            larger_codes<D>(room.maxima[2][thread], room.maxima[3][thread]));
+        room.largest[thread] = largest;
+        const std::uint32_t column = place.first_column + thread * 2;
+        store_maximum(place, targets, column, largest & 0xFFFFU);
+        store_maximum(place, targets, column + 1, largest >> 16U);
+    }
+    // Who goes on to the next block writes over what others read.
+    synchronize_threads(barrier, kWarpgroup);
+    if (targets.sums == nullptr) return;
+    logits.leave_sums(room.largest, place, targets.scales, room.sums[warp]);
+    synchronize_threads(barrier, kWarpgroup);
+    store_sums(place, targets, room);
+    synchronize_threads(barrier, kWarpgroup);
+}
+
+}  // namespace croupier::gpu_writer::head

@@ -3,19 +3,18 @@
 // instructions for every tile and batch: a logit depends on its row and its column alone.
 #pragma once
 
-#include "bench/head/block_values.cuh"
+#include "gpu_writer/head_values.cuh"
 
-namespace croupier::head {
+namespace croupier::gpu_writer::head {
 
 // The shape of a CUDA block's tile: one warpgroup copies, the others multiply.
 template <std::uint32_t kTileColumns, std::uint32_t kTileWarpgroups, std::uint32_t kTileBlocks,
-          std::uint32_t kTileStages, std::uint32_t kTileCluster = 1>
+          std::uint32_t kTileStages>
 struct Tile {
     static constexpr std::uint32_t kColumns = kTileColumns;
     static constexpr std::uint32_t kWarpgroups = kTileWarpgroups;
     static constexpr std::uint32_t kBlocks = kTileBlocks;  // of 64 rows, of each warpgroup
     static constexpr std::uint32_t kStages = kTileStages;
-    static constexpr std::uint32_t kCluster = kTileCluster;  // CUDA blocks that share the hidden states
 
     static constexpr std::uint32_t kRows = kWarpgroups * kBlocks * kBlockRows;
     static constexpr std::uint32_t kThreads = (kWarpgroups + 1) * kWarpgroup;
@@ -27,18 +26,24 @@ struct Tile {
     static constexpr std::uint32_t kSharedBytes =
         kAlignment + kStages * kStageBytes + kRoomBytes + kStages * 2 * sizeof(std::uint64_t);
     static constexpr std::uint32_t kMostShared = 227 * 1024;
-    static_assert(kRows <= 256 && kColumns / kCluster <= 256, "a copied box has at most 256 rows");
-    static_assert(kColumns / kCluster % 8 == 0, "a box begins where the swizzle's pattern does");
+    static_assert(kRows <= 256 && kColumns <= 256, "a copied box has at most 256 rows");
     static_assert(kSharedBytes <= kMostShared, "a multiprocessor has no more shared memory");
 };
 
 struct HeadWork {
-    std::uint32_t steps;         // along the hidden states, of kStepElements
-    std::uint32_t entries;       // the rank's rows of the head
-    std::uint32_t columns;       // of the batch
-    std::uint32_t row_tiles;     // each kCluster tiles high
+    std::uint32_t steps;    // along the hidden states, of kStepElements
+    std::uint32_t entries;  // the rank's rows of the head
+    std::uint32_t columns;  // of the batch
+    std::uint32_t row_tiles;
     std::uint32_t column_tiles;  // next to one another, so that the rows come from the L2 cache again
     BlockTargets targets;
+    FoundLogits found;
+
+    __device__ bool is_empty() const { return found.rows != nullptr && *found.columns == 0; }
+    __device__ std::uint16_t* logits() const {
+        if (found.rows == nullptr) return targets.logits;
+        return reinterpret_cast<std::uint16_t*>(*found.rows) + found.skipped;
+    }
 };
 
 struct Ring {
@@ -72,59 +77,46 @@ struct SharedTile {
     __device__ std::uint32_t empty(std::uint32_t stage) const { return barriers + (T::kStages + stage) * 8; }
 };
 
-// The tiles of one CUDA block: those of its cluster stand one above the other.
+// The tiles of one CUDA block.
 template <class T>
 struct TileWalk {
-    std::uint32_t item;
-    std::uint32_t rank;
-    std::uint32_t column_tiles;
+    std::uint32_t item = blockIdx.x;
 
-    __device__ explicit TileWalk(const HeadWork& work)
-        : item(blockIdx.x / T::kCluster), rank(blockIdx.x % T::kCluster), column_tiles(work.column_tiles) {}
-    __device__ bool is_at_end(const HeadWork& work) const { return item >= work.row_tiles * column_tiles; }
-    __device__ void advance() { item += gridDim.x / T::kCluster; }
-    __device__ std::uint32_t first_row() const {
-        return (item / column_tiles * T::kCluster + rank) * T::kRows;
+    __device__ bool is_at_end(const HeadWork& work) const {
+        return item >= work.row_tiles * work.column_tiles;
     }
-    __device__ std::uint32_t first_column() const { return item % column_tiles * T::kColumns; }
+    __device__ void advance() { item += gridDim.x; }
+    __device__ std::uint32_t first_row(const HeadWork& work) const {
+        return item / work.column_tiles * T::kRows;
+    }
+    __device__ std::uint32_t first_column(const HeadWork& work) const {
+        return item % work.column_tiles * T::kColumns;
+    }
 };
 
 template <class T>
 __device__ void copy_tiles(const SharedTile<T>& shared, const CUtensorMap& head, const CUtensorMap& hidden,
                            const HeadWork& work) {
     Ring ring;
-    for (TileWalk<T> walk(work); !walk.is_at_end(work); walk.advance()) {
-        const auto row = static_cast<std::int32_t>(walk.first_row() - work.targets.lead);
-        const auto column = static_cast<std::int32_t>(walk.first_column());
+    for (TileWalk<T> walk; !walk.is_at_end(work); walk.advance()) {
+        const auto row = static_cast<std::int32_t>(walk.first_row(work) - work.targets.lead);
+        const auto column = static_cast<std::int32_t>(walk.first_column(work));
         for (std::uint32_t step = 0; step < work.steps; ++step) {
             const auto element = static_cast<std::int32_t>(step * kStepElements);
             const std::uint32_t full = shared.full(ring.stage);
             wait(shared.empty(ring.stage), ring.parity ^ 1U);
             expect_bytes(full, T::kStageBytes);
             copy_box(shared.head(ring.stage), head, element, row, full, CachePolicy::evict_first);
-            if constexpr (T::kCluster == 1) {
-                copy_box(shared.hidden(ring.stage), hidden, element, column, full, CachePolicy::evict_last);
-            } else {
-                // Each copies a part for all.
-                constexpr std::uint32_t kPart = T::kColumns / T::kCluster;
-                copy_box_to((1U << T::kCluster) - 1,
-                            shared.hidden(ring.stage) + walk.rank * kPart * kRowBytes, hidden, element,
-                            column + static_cast<std::int32_t>(walk.rank * kPart), full,
-                            CachePolicy::evict_last);
-            }
+            copy_box(shared.hidden(ring.stage), hidden, element, column, full, CachePolicy::evict_last);
             ring.template advance<T::kStages>();
         }
     }
 }
 
-// A warp has read a stage: all copy engines that write there may do so.
+// A warp has read a stage: the copy engine may write there.
 template <class T>
 __device__ void release(const SharedTile<T>& shared, std::uint32_t stage) {
-    if constexpr (T::kCluster == 1) {
-        if (threadIdx.x % 32 == 0) arrive(shared.empty(stage));
-    } else {
-        if (threadIdx.x % 32 < T::kCluster) arrive_in(shared.empty(stage), threadIdx.x % 32);
-    }
+    if (threadIdx.x % 32 == 0) arrive(shared.empty(stage));
 }
 
 template <Dtype D, class T>
@@ -166,17 +158,19 @@ __device__ void multiply_tiles(const SharedTile<T>& shared, const HeadWork& work
     const std::uint32_t warpgroup = threadIdx.x / kWarpgroup;
     const std::uint32_t barrier = 1 + warpgroup;
     const std::uint32_t rows = work.targets.lead + work.entries;
+    std::uint16_t* const logits = work.logits();
     Ring ring;
-    for (TileWalk<T> walk(work); !walk.is_at_end(work); walk.advance()) {
+    for (TileWalk<T> walk; !walk.is_at_end(work); walk.advance()) {
         float sums[T::kBlocks][T::kColumns / 2];
         multiply_tile<D, T>(shared, work.steps, ring, sums);
 #pragma unroll
         for (std::uint32_t i = 0; i < T::kBlocks; ++i) {
-            const std::uint32_t row = walk.first_row() + (warpgroup * T::kBlocks + i) * kBlockRows;
+            const std::uint32_t row = walk.first_row(work) + (warpgroup * T::kBlocks + i) * kBlockRows;
             if (row >= rows) break;
             const BlockPlace place{row / kBlockRows, row == 0 ? work.targets.lead : 0,
-                                   min(rows - row, kBlockRows), walk.first_column(), work.columns};
-            leave_block<D, T::kColumns>(sums[i], place, work.targets, shared.rooms[warpgroup], barrier);
+                                   min(rows - row, kBlockRows), walk.first_column(work), work.columns};
+            leave_block<D, T::kColumns>(sums[i], place, work.targets, logits, shared.rooms[warpgroup],
+                                        barrier);
         }
     }
 }
@@ -186,16 +180,16 @@ __global__ void __launch_bounds__(T::kThreads, 1)
     fused_head(const __grid_constant__ CUtensorMap head, const __grid_constant__ CUtensorMap hidden,
                const __grid_constant__ HeadWork work) {
     extern __shared__ std::uint8_t memory[];
+    if (work.is_empty()) return;
     const SharedTile<T> shared(memory);
     if (threadIdx.x == 0) {
         for (std::uint32_t i = 0; i < T::kStages; ++i) {
             init_barrier(shared.full(i), 1);
-            init_barrier(shared.empty(i), T::kCluster * T::kWarpgroups * kWarps);
+            init_barrier(shared.empty(i), T::kWarpgroups * kWarps);
         }
         publish_barriers();
     }
     __syncthreads();
-    if constexpr (T::kCluster > 1) synchronize_cluster();
     // Wide tiles need more registers than all threads can have alike.
     constexpr bool kMovesRegisters = T::kBlocks * T::kColumns / 2 >= 128;
     static_assert(!kMovesRegisters || T::kWarpgroups == 2, "the counts below are those of 384 threads");
@@ -206,9 +200,6 @@ __global__ void __launch_bounds__(T::kThreads, 1)
         if constexpr (kMovesRegisters) take_registers<232>();
         multiply_tiles<D, T>(shared, work);
     }
-    // Others of the cluster still arrive at barriers here.
-    __syncwarp();
-    if constexpr (T::kCluster > 1) synchronize_cluster();
 }
 
-}  // namespace croupier::head
+}  // namespace croupier::gpu_writer::head

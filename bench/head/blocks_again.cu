@@ -1,32 +1,10 @@
-// Computes blocks of 64 logits again, for the columns that ask for them, from the hidden states and the
-// head's rows: bit for bit as fused_head() had them, since the same instructions add the same products in the
-// same order. A CUDA block computes 16 rows of an asked block, so that few asked blocks occupy many
-// multiprocessors.
-#pragma once
+// The same instructions add the same products in the same order as in fused_head(). A CUDA block computes 16
+// rows of an asked block, so that few asked blocks occupy many multiprocessors.
+#include "bench/head/blocks_again.h"
+#include "gpu_writer/head_values.cuh"
 
-#include "bench/head/block_values.cuh"
-
-namespace croupier::head {
-
-constexpr std::uint32_t kAskedColumns = 8;
-constexpr std::uint32_t kNoColumn = 0xFFFFFFFF;
-
-struct AskedBlock {
-    std::uint32_t block;
-    std::uint32_t columns[kAskedColumns];  // or kNoColumn
-};
-
-struct AgainWork {
-    const std::uint16_t* head;
-    std::uint64_t head_stride;  // elements
-    const std::uint16_t* hidden;
-    std::uint64_t hidden_stride;
-    std::uint32_t elements;  // of a row
-    std::uint32_t entries;
-    std::uint32_t lead;
-    const AskedBlock* asked;
-    std::uint16_t* logits;  // [asked][kAskedColumns][kBlockRows]; -inf where the rank has no row
-};
+namespace croupier::gpu_writer::head {
+namespace {
 
 constexpr std::uint32_t kAgainRows = 16;
 constexpr std::uint32_t kAgainStages = 6;
@@ -67,7 +45,7 @@ struct AgainRows {
         : head(nullptr), hidden(nullptr), unit(threadIdx.x % 8) {
         const std::uint32_t row = asked.block * kBlockRows + first_row + threadIdx.x / 8;
         if (row >= work.lead && row < work.lead + work.entries)
-            head = work.head + (row - work.lead) * work.head_stride;
+            head = work.weight + (row - work.lead) * work.weight_stride;
         if (threadIdx.x / 8 >= kAskedColumns) return;
         const std::uint32_t column = asked.columns[threadIdx.x / 8];
         if (column != kNoColumn) hidden = work.hidden + column * work.hidden_stride;
@@ -82,7 +60,7 @@ struct AgainRows {
             const bool is_there = element < work.elements;
             const auto put = [&](std::uint32_t to, const std::uint16_t* from) {
                 const bool copies = is_there && from != nullptr;
-                copy_16(to, copies ? from + element : work.head, copies);
+                copy_16(to, copies ? from + element : work.weight, copies);
             };
             put(swizzled(shared.head(stage, i), row, unit), head);
             if (row < kAskedColumns) put(swizzled(shared.hidden(stage, i), row, unit), hidden);
@@ -153,4 +131,23 @@ __global__ void __launch_bounds__(kWarpgroup) blocks_again(const __grid_constant
                    work.logits + std::uint64_t{blockIdx.x} * kAskedColumns * kBlockRows);
 }
 
-}  // namespace croupier::head
+template <Dtype D>
+cudaError_t launch_as(const AgainWork& work, std::uint32_t count, cudaStream_t stream) {
+    const cudaError_t prepared =
+        cudaFuncSetAttribute(blocks_again<D>, cudaFuncAttributeMaxDynamicSharedMemorySize, kAgainSharedBytes);
+    if (prepared != cudaSuccess) return prepared;
+    const dim3 grid{count, kBlockRows / kAgainRows, 1};
+    blocks_again<D><<<grid, kWarpgroup, kAgainSharedBytes, stream>>>(work);
+    return cudaGetLastError();
+}
+
+}  // namespace
+
+cudaError_t launch_blocks_again(Dtype dtype, const AgainWork& work, std::uint32_t count,
+                                cudaStream_t stream) {
+    if (dtype == Dtype::bf16) return launch_as<Dtype::bf16>(work, count, stream);
+    if (dtype == Dtype::fp16) return launch_as<Dtype::fp16>(work, count, stream);
+    return cudaErrorInvalidValue;
+}
+
+}  // namespace croupier::gpu_writer::head

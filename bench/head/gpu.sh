@@ -1,0 +1,39 @@
+#!/usr/bin/env bash
+# The fused head on one Hopper GPU: from the repository's root, with build/bundle of `./dev bundle` and the wheel of `./dev wheel`.
+#     bench/head/gpu.sh OUT
+# PARTS: tests (test_gpu_writer "*head*"), kernels (head_bench: checks, and times beside cuBLAS), steps (microseconds from hidden
+# states to tokens, steps.json; no token of exact sums may differ) and sanitizer (the tests under compute-sanitizer). STEPS has
+# options of steps.py, KERNELS those of head_bench. The status is how many parts failed.
+set -uo pipefail
+cd "$(dirname "$0")/../.." || exit
+[ $# -eq 1 ] || { sed -n 2,7p bench/head/gpu.sh >&2; exit 2; }
+out=$1 parts=${PARTS:-tests,kernels,steps,sanitizer}
+run=$PWD/build/bundle/run failures=0
+mkdir -p "$out"
+. bench/gpu/cublas.sh
+place=$(mktemp -d)
+trap 'rm -rf "$place"' EXIT
+
+wants() { [[ ,$parts, == *,$1,* ]]; }
+# part NAME SECONDS COMMAND...: with its output in OUT/NAME.log.
+part() {
+    wants "$1" || return
+    printf '[%3d s] %s\n' "$SECONDS" "$1"
+    timeout "$2" "${@:3}" >"$out/$1.log" 2>&1 || { failures=$((failures + 1)); echo "$1 failed"; }
+    tail -n "${TAIL:-40}" "$out/$1.log"
+}
+
+export CROUPIER_TEST_GPU=required
+TAIL=25 part tests 60 "$run" test_gpu_writer "*head*"
+read -ra kernels <<<"${KERNELS:---seconds 25}"
+part kernels 40 "$run" head_bench --records "$out/kernels.jsonl" "${kernels[@]}"
+if wants steps; then
+    . bench/gpu/venv.sh
+    read -ra steps <<<"${STEPS:-}"
+    PYTHONPATH=bench/vllm:bench/verified:bench/windows:bench/gpu part steps 110 "$venv_python" bench/head/steps.py \
+        "$out/steps.json" "${steps[@]}"
+fi
+checker=$(command -v compute-sanitizer || echo /usr/local/cuda/bin/compute-sanitizer)
+TAIL=8 part sanitizer 90 "$run" "$checker" --error-exitcode 9 build/bundle/bin/test_gpu_writer "[head][sanitized]"
+printf '[%3d s] %d part(s) failed; results are in %s\n' "$SECONDS" "$failures" "$out"
+exit "$failures"

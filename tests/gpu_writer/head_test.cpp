@@ -1,0 +1,310 @@
+// Steps whose rows the writer computes: they are those of the same logits, computed by another kernel.
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <cstring>
+#include <random>
+#include <utility>
+#include <vector>
+
+#include "gpu_writer/lean_layout.h"
+#include "tests/gpu_writer/gpu_lean.h"
+#include "tests/gpu_writer/head_matrices.h"
+#include "tests/gpu_writer/lean_cases.h"
+#include "tests/gpu_writer/lean_checks.h"
+#include "tests/gpu_writer/lean_session.h"
+#include "tests/gpu_writer/naive_lean.h"
+
+using namespace croupier;
+using testing::Bytes;
+using testing::Failure;
+using testing::HeadMatrices;
+using testing::HeadShape;
+using testing::LeanCase;
+using testing::LeanSession;
+using testing::Rows;
+using testing::Way;
+
+namespace {
+
+using Random = std::mt19937_64;
+
+constexpr std::uint32_t kColumns = testing::kLeanColumns;
+
+bool can_multiply() {
+    if (!testing::can_run(Way::copied)) return false;
+    if (gpu_writer::head::load_head_kernels(proto::Dtype::bf16) == cudaSuccess) return true;
+    WARN("skipped: the GPU is not of compute capability 9.0");
+    return false;
+}
+
+// A step whose logits and maxima the product leaves.
+class HeadSide final : public testing::LeanSide {
+  public:
+    explicit HeadSide(const HeadMatrices& matrices) : matrices_(matrices) {
+        testing::need(gpu_writer::cuda_done(gpu_writer::head::load_head_kernels(proto::Dtype::fp16), "load"));
+        testing::need(gpu_writer::cuda_done(gpu_writer::head::load_head_kernels(proto::Dtype::bf16), "load"));
+    }
+    testing::Laid lay(const LeanCase& of) override {
+        testing::GpuLeanStep step(of);
+        step.compute(matrices_.head());
+        step.launch(testing::kReadyWord);
+        step.synchronise();
+        REQUIRE(step.ready(testing::kReadyWord));
+        return {bytes_of(step.part), bytes_of(step.slice)};
+    }
+    Bytes answer(const LeanCase& of, const std::vector<testing::Asked>& asked) override {
+        testing::GpuLeanStep step(of);
+        step.compute(matrices_.head());
+        step.ask(asked, 78);
+        for (std::size_t i = 0; i < asked.size(); ++i)
+            REQUIRE(testing::soon([&] { return step.answered(i, 78); }));
+        step.synchronise();
+        return bytes_of(step.slice);
+    }
+
+  private:
+    static Bytes bytes_of(testing::MappedBytes& memory) {
+        return {memory.data(), memory.data() + memory.size()};
+    }
+
+    const HeadMatrices& matrices_;
+};
+
+// The case with a product's logits for its rows.
+void check_computed(LeanCase of, std::uint32_t elements, Random& random) {
+    if (of.geometry.dtype == proto::Dtype::fp32) of.geometry.dtype = proto::Dtype::bf16;
+    const proto::RankShard& shard = of.geometry.shards[of.rank];
+    // Ids beyond the vocabulary have no entries.
+    const gpu_writer::LeanShape shape = gpu_writer::lean_shape(of.geometry, of.rank, of.columns());
+    if (shape.slice.entries == 0) return;
+    const auto padding = static_cast<std::uint32_t>(random() % 3 * 8);
+    const HeadMatrices matrices(
+        {of.geometry.dtype, of.columns(), elements, shape.slice.entries, shape.slice.lead, padding},
+        static_cast<std::uint32_t>(random()));
+    of.skipped = 0;
+    const std::uint64_t unaligned = random() % 3 == 0 ? random() % 9 : (16 - shard.count % 16) % 16;
+    of.rows = matrices.logits(shard.count + unaligned);
+    HeadSide side(matrices);
+    INFO(elements << " elements");
+    testing::check_lay(side, of);
+    std::vector<testing::Asked> asked;
+    for (std::uint32_t column = 0; column < of.columns(); column += 2) {
+        testing::Asked& each = asked.emplace_back();
+        each.column = column;
+        each.bitmap.resize(of.blocks() / 64 + 1);
+        for (std::uint32_t block = 0; block < of.blocks(); ++block) {
+            if (random() % 5 == 0) each.bitmap[block / 64] |= std::uint64_t{1} << block % 64;
+        }
+    }
+    CHECK((side.answer(of, asked) == testing::naive_slice_of(of, asked)));
+}
+
+std::uint32_t some_elements(Random& random) {
+    return static_cast<std::uint32_t>(8 + random() % 60 * 8);
+}
+
+// Columns that are drawn, that want the best blocks alone, and that want sums.
+void vary_wants(LeanCase& of, Random& random) {
+    for (gpu_writer::LeanWant& want : of.wants) {
+        if (random() % 3 == 0) continue;
+        want.flags = random() % 2 == 0 ? request::Wants(request::Want::draw) : request::Wants();
+        want.temperature = random() % 3 == 0 ? 0.0F : 0.9F;
+    }
+}
+
+gpu_writer::EnqueuedHead first_rows(const HeadMatrices& matrices, std::uint32_t rows) {
+    gpu_writer::EnqueuedHead head = matrices.head();
+    head.rows = rows;
+    return head;
+}
+
+Failure try_enqueue(testing::WriterUnderTest& writer, const gpu_writer::EnqueuedHead& of,
+                    const std::int32_t* row_of = nullptr) {
+    croupier_head head;
+    croupier_head_init(&head);
+    head.hidden = of.hidden;
+    head.hidden_stride = of.hidden_stride;
+    head.weight = of.weight;
+    head.weight_stride = of.weight_stride;
+    head.rows = of.rows;
+    head.elements = of.elements;
+    croupier_rows rows;
+    croupier_rows_init(&rows);
+    rows.row_of = row_of;
+    Failure failure;
+    failure.status = croupier_writer_enqueue_head(writer.get(), writer.memory().stream(), &head,
+                                                  row_of == nullptr ? nullptr : &rows, &failure.error);
+    return failure;
+}
+
+void enqueue(testing::WriterUnderTest& writer, const gpu_writer::EnqueuedHead& head,
+             const std::int32_t* row_of = nullptr) {
+    const Failure failure = try_enqueue(writer, head, row_of);
+    INFO(failure.error.text);
+    REQUIRE(failure.status == 0);
+}
+
+// Two sessions alike: one computes its rows, the other is given them.
+struct Sessions {
+    Sessions()
+        : computed(Way::copied, testing::lean_geometry()), given(Way::automatic, testing::lean_geometry()) {}
+
+    std::uint32_t vocab() const { return computed.files.segment.geometry().vocab; }
+    HeadMatrices matrices(std::uint32_t rows) const {
+        return HeadMatrices({proto::Dtype::bf16, rows, 136, vocab(), 0, 8}, 1);
+    }
+    void begin(std::uint64_t step) {
+        for (LeanSession* each : {&computed, &given}) {
+            REQUIRE(testing::publish_step(each->client, kColumns) == step);
+            REQUIRE(each->writer.begin(step) == 0);
+        }
+    }
+    // What was enqueued of the one is what these rows make of the other. The matrices may be others by then.
+    void check(std::uint64_t step, const Rows& rows, HeadMatrices& matrices) {
+        matrices.overwrite(computed.writer.memory().stream());
+        given.writer.enqueue(rows);
+        for (LeanSession* each : {&computed, &given}) each->await(step);
+        INFO("step " << step);
+        CHECK((part_of(computed, step) == part_of(given, step)));
+        CHECK(computed.requested_block(step) == given.requested_block(step));
+        for (LeanSession* each : {&computed, &given}) {
+            each->decide(step);
+            each->writer.await_finished(step + 1);
+            each->client.take();
+        }
+    }
+
+    LeanSession computed;
+    LeanSession given;
+
+  private:
+    static Bytes part_of(const LeanSession& of, std::uint64_t step) {
+        const shm::Segment& segment = of.files.segment;
+        const auto* part = reinterpret_cast<const unsigned char*>(segment.lean(segment.slot_of(step), 0));
+        return {part, part + proto::lean_layout_of(segment.geometry(), 0).bytes};
+    }
+};
+
+Rows gathered(const Rows& rows, const std::vector<std::int32_t>& row_of) {
+    Rows to;
+    to.stride = rows.stride;
+    const auto bytes = static_cast<std::ptrdiff_t>(rows.stride * 2);
+    for (const std::int32_t row : row_of) {
+        if (row < 0) {
+            // -inf in bf16.
+            for (std::uint64_t i = 0; i < rows.stride; ++i) to.bytes.insert(to.bytes.end(), {0x80, 0xFF});
+            continue;
+        }
+        const auto first = rows.bytes.begin() + row * bytes;
+        to.bytes.insert(to.bytes.end(), first, first + bytes);
+    }
+    return to;
+}
+
+}  // namespace
+
+TEST_CASE("the head's product measures lean steps of any shape as their logits do", "[head]") {
+    if (!can_multiply()) return;
+    Random random(1);
+    for (int i = 0; i < 150; ++i) {
+        LeanCase of = testing::random_case(random);
+        of.geometry.dtype = i % 2 == 0 ? proto::Dtype::bf16 : proto::Dtype::fp16;
+        check_computed(of, some_elements(random), random);
+    }
+}
+
+TEST_CASE("the head's product measures batches of any size as their logits do", "[head]") {
+    if (!can_multiply()) return;
+    Random random(2);
+    for (const std::uint32_t columns : {1U,  2U,  7U,   8U,   9U,   16U,  17U,  32U,  33U,  63U,
+                                        64U, 65U, 100U, 128U, 129U, 255U, 256U, 257U, 300U, 513U}) {
+        LeanCase of = testing::usual_case(1000 + columns, columns, 32);
+        vary_wants(of, random);
+        check_computed(of, some_elements(random), random);
+    }
+}
+
+TEST_CASE("the head's product measures usual vocabularies as their logits do", "[head]") {
+    if (!can_multiply()) return;
+    Random random(3);
+    for (const auto& [vocab, columns] :
+         {std::pair{151936U, 9U}, {128256U, 3U}, {50257U, 20U}, {300000U, 2U}}) {
+        LeanCase of = testing::masked_case(vocab, columns, 64);
+        vary_wants(of, random);
+        check_computed(of, 264, random);
+    }
+    check_computed(testing::drawn_case(32000, random), 2048, random);
+}
+
+TEST_CASE("a step of hidden states is that of their logits, also when nothing tells its columns",
+          "[head][sanitized]") {
+    if (!can_multiply()) return;
+    Sessions sessions;
+    HeadMatrices matrices = sessions.matrices(kColumns + 2);
+    for (std::uint32_t step = 0; step < 7; ++step) {
+        testing::synchronise_gpu();
+        matrices.fill(step);
+        const Rows logits = matrices.logits();
+        sessions.begin(step);
+        if (step % 2 == 0) {
+            enqueue(sessions.computed.writer, matrices.head());
+            sessions.check(step, logits, matrices);
+            continue;
+        }
+        const std::vector<std::int32_t> row_of{4, 0, 3};
+        Bytes numbers(row_of.size() * sizeof(row_of[0]));
+        std::memcpy(numbers.data(), row_of.data(), numbers.size());
+        enqueue(sessions.computed.writer, matrices.head(),
+                static_cast<const std::int32_t*>(sessions.computed.writer.memory().put(numbers)));
+        sessions.check(step, gathered(logits, row_of), matrices);
+    }
+}
+
+TEST_CASE("a replay multiplies what stands in its matrices then, for its rows alone", "[head][sanitized]") {
+    if (!can_multiply()) return;
+    const std::uint32_t rows = GENERATE(kColumns, kColumns - 1, kColumns + 3);
+    Sessions sessions;
+    HeadMatrices matrices = sessions.matrices(rows);
+    testing::WriterUnderTest& writer = sessions.computed.writer;
+    const auto graph = writer.memory().capture([&] { enqueue(writer, matrices.head()); });
+    std::vector<std::int32_t> row_of(kColumns);
+    for (std::uint32_t i = 0; i < kColumns; ++i) row_of[i] = i < rows ? static_cast<std::int32_t>(i) : -1;
+    // A replay without a step writes nothing over the rows of one before.
+    graph->replay();
+    writer.memory().synchronise();
+    CHECK(writer.state().empty_launches == 1);
+    for (std::uint32_t step = 0; step < 7; ++step) {
+        testing::synchronise_gpu();
+        matrices.fill(step);
+        const Rows logits = gathered(matrices.logits(), row_of);
+        sessions.begin(step);
+        graph->replay();
+        sessions.check(step, logits, matrices);
+    }
+    CHECK(writer.state().empty_launches == 1);
+}
+
+TEST_CASE("too few rows of hidden states are refused, and the step waits for others", "[head]") {
+    if (!can_multiply()) return;
+    Sessions sessions;
+    HeadMatrices matrices = sessions.matrices(kColumns);
+    sessions.begin(0);
+    const Failure refused = try_enqueue(sessions.computed.writer, first_rows(matrices, kColumns - 1));
+    CHECK(refused.status == -1);
+    CHECK_THAT(refused.error.text,
+               Catch::Contains("rows of croupier_head is 2") && Catch::Contains("step 0 has 3 columns"));
+    const Rows logits = matrices.logits();
+    enqueue(sessions.computed.writer, matrices.head());
+    sessions.check(0, logits, matrices);
+}
+
+TEST_CASE("a writer whose rows are lent computes none", "[head]") {
+    if (!can_multiply()) return;
+    LeanSession session(Way::automatic, testing::lean_geometry());
+    testing::publish_step(session.client, kColumns);
+    REQUIRE(session.writer.begin(0) == 0);
+    const HeadMatrices matrices({proto::Dtype::bf16, kColumns, 64, 1000}, 1);
+    const Failure refused = try_enqueue(session.writer, matrices.head());
+    CHECK(refused.status == -1);
+    CHECK_THAT(refused.error.text, Catch::Contains("rows are lent") && Catch::Contains("ROWS_COPIED"));
+}
