@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The fused head on one Hopper GPU: from the repository's root, with build/bundle of `./dev bundle` and the wheel of `./dev wheel`.
 #     bench/head/gpu.sh OUT
-# PARTS: tests (test_gpu_writer "*head*"), kernels (head_bench: checks, and times beside cuBLAS), steps (microseconds from hidden
+# PARTS: tests (of test_gpu_writer), kernels (head_bench: checks, and times beside cuBLAS), steps (microseconds from hidden
 # states to tokens, steps.json; no token of exact sums may differ) and sanitizer (the tests under compute-sanitizer). STEPS has
 # options of steps.py, KERNELS those of head_bench. The status is how many parts failed.
 set -uo pipefail
@@ -24,9 +24,9 @@ part() {
 }
 
 export CROUPIER_TEST_GPU=required
-TAIL=25 part tests 60 "$run" test_gpu_writer "*head*"
-read -ra kernels <<<"${KERNELS:---seconds 25}"
-part kernels 40 "$run" head_bench --records "$out/kernels.jsonl" "${kernels[@]}"
+TAIL=25 part tests 60 "$run" test_gpu_writer "[head],*hidden states*"
+read -ra kernels <<<"${KERNELS:---seconds 20}"
+part kernels 30 "$run" head_bench --records "$out/kernels.jsonl" "${kernels[@]}"
 if wants steps; then
     . bench/gpu/venv.sh
     read -ra steps <<<"${STEPS:-}"
