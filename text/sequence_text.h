@@ -85,7 +85,7 @@ class SequenceText {
         std::uint64_t bytes = 0;
         JsonAutomaton json;
     };
-    // A state every 64 tokens is a byte a token, and going back decodes 63 tokens at most.
+    // A state every 64 tokens is about a byte a token, and going back decodes 63 tokens at most.
     static constexpr std::size_t kTokensPerState = 64;
 
     TextProgress search(std::string_view added);

@@ -209,7 +209,7 @@ int64_t croupier_text(const croupier_session* session, uint64_t uid, uint64_t fr
 
 /* What of its text the last token of a live sequence's output completes: CROUPIER_STOPPED_STRING, which stop
  * string and where it begins; CROUPIER_STOPPED_JSON, and where the value begins; 0; or -1. For a client that
- * has resumed a session and did not see the decision. */
+ * has resumed a session and did not see the decision; the ids of its output show the other ends. */
 int croupier_text_stop(const croupier_session* session, uint64_t uid, uint32_t* stop_string,
                        uint64_t* stop_begin, croupier_error* error);
 
