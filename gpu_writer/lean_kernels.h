@@ -26,7 +26,8 @@ struct LeanRows {
     StepMasks masks = {};
     StepNames names = {};
     const std::int32_t* row_of = nullptr;  // by column, -1: it has none; null: the column's own number
-    bool has_maxima = false;               // the scratch memory has those of each column's blocks already
+    // There are entries, and the scratch memory has the maxima of each column's blocks up to the last one.
+    bool has_maxima = false;
 };
 
 struct LeanTarget {

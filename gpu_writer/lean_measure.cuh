@@ -160,6 +160,7 @@ __device__ inline float ln_first_arrival(const LeanWant& want, std::uint32_t fir
 }
 
 // Of a chunk whose maxima are there already: what else measure_chunk() would leave of a column without sums.
+// Blocks behind the last entry, ids beyond the vocabulary, have nothing there yet.
 template <proto::Dtype D>
 __device__ void race_chunk(std::uint32_t column, const LeanWant& want, const ColumnPlan& plan,
                            const LeanRows& rows, const Scratch& scratch) {
@@ -168,8 +169,9 @@ __device__ void race_chunk(std::uint32_t column, const LeanWant& want, const Col
     const std::uint32_t block = blockIdx.x * kChunkBlocks + threadIdx.x;
     auto* own =
         reinterpret_cast<Code*>(scratch.maxima + std::uint64_t{column} * scratch.maxima_stride) + block;
+    const std::uint32_t measured = (rows.lead + rows.entries + proto::kBlockIds - 1) / proto::kBlockIds;
     auto code = static_cast<Code>(minus_infinity(D));
-    if (block < rows.blocks) {
+    if (block < measured) {
         code = *own;
     } else {
         *own = code;

@@ -22,7 +22,7 @@ class EmulatedLean final : public LeanSide {
         const std::vector<uint4> logits = aligned_rows(of);
         gpu_writer::LeanRows rows = rows_at(reinterpret_cast<const std::byte*>(logits.data()),
                                             of.masks.data(), of.names.data(), of, shape);
-        rows.has_maxima = has_maxima_;
+        rows.has_maxima = has_maxima_ && rows.entries > 0;
         gpu_writer::launch_whole_columns(rows, slice_at(laid.slice, of), whole_columns(of), nullptr);
         const gpu_writer::LeanTarget target{address(laid.part.data()), shape.layout, shape.room};
         std::vector<uint4> scratch = aligned_memory(gpu_writer::spread_scratch_bytes());
@@ -53,16 +53,17 @@ class EmulatedLean final : public LeanSide {
             words.check(of.columns(), ticket);
         }
     }
-    // Of the rows without masks, as the host measures them. Behind them stands anything.
+    // Of the rows without masks, as the host measures them. Behind the last entry's block stands anything.
     static void lay_maxima(const LeanCase& of, const gpu_writer::LeanRows& rows,
                            const gpu_writer::LeanShape& shape, void* scratch) {
         const std::size_t size = proto::element_bytes(rows.dtype);
         const auto* first = static_cast<const std::byte*>(rows.logits);
         const gpu_writer::LeanMaxima maxima = gpu_writer::lean_maxima(scratch, rows.dtype, rows.blocks);
         std::memset(maxima.codes, kPoison, maxima.stride * of.columns());
+        const std::size_t blocks = (rows.lead + rows.entries + proto::kBlockIds - 1) / proto::kBlockIds;
         for (std::size_t column = 0; column < of.columns(); ++column) {
             const gpu_writer::MeasuredRow row(shape, first + column * rows.row_stride * size, 0);
-            for (std::size_t block = 0; block < rows.blocks; ++block) {
+            for (std::size_t block = 0; block < blocks; ++block) {
                 const std::uint32_t code = row.code_of_maximum(block);
                 std::memcpy(maxima.codes + column * maxima.stride + block * size, &code, size);
             }
