@@ -41,6 +41,8 @@ Options options_of(int count, char** words) {
 [[noreturn]] void run_jobs(const std::vector<Job>& jobs, JobContext context) {
     try {
         check(cudaFree(nullptr), "starting CUDA");
+        for (const proto::Dtype dtype : {proto::Dtype::bf16, proto::Dtype::fp16})
+            check(load_head_kernels(dtype), "loading kernels");
         for (std::size_t at = context.progress.at; at < jobs.size(); context.progress.at = ++at) {
             const Job& job = jobs[at];
             if (!job.variant.empty() && context.is_dead(job.variant.c_str())) {
