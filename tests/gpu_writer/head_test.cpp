@@ -1,7 +1,6 @@
 // Steps whose rows the writer computes: they are those of the same logits, computed by another kernel.
 #include <algorithm>
 #include <catch2/catch.hpp>
-#include <cstring>
 #include <memory>
 #include <random>
 #include <utility>
@@ -119,8 +118,41 @@ gpu_writer::EnqueuedHead first_rows(const HeadMatrices& matrices, std::uint32_t 
     return head;
 }
 
+// What an engine says of a step's columns: an array each, or nothing.
+struct Arrays {
+    std::vector<std::int32_t> row_of;
+    std::vector<std::int32_t> inputs;
+    std::vector<std::int32_t> parents;
+
+    // In the memory of the writer's GPU, behind rows of logits if there are any.
+    croupier_rows put(testing::WriterUnderTest& writer, const Rows& logits = {}) const {
+        Bytes bytes = logits.bytes;
+        bytes.resize((bytes.size() + 15) / 16 * 16);
+        const std::size_t first = bytes.size();
+        for (const auto* numbers : {&row_of, &inputs, &parents}) {
+            const auto* begin = reinterpret_cast<const unsigned char*>(numbers->data());
+            bytes.insert(bytes.end(), begin, begin + numbers->size() * sizeof(std::int32_t));
+        }
+        const auto* place = static_cast<const std::byte*>(writer.memory().put(bytes));
+        const auto* at = reinterpret_cast<const std::int32_t*>(place + first);
+        const auto next = [&](const std::vector<std::int32_t>& numbers) {
+            const std::int32_t* own = numbers.empty() ? nullptr : at;
+            at += numbers.size();
+            return own;
+        };
+        croupier_rows rows;
+        croupier_rows_init(&rows);
+        if (!logits.bytes.empty()) rows.logits = place;
+        rows.row_stride = logits.stride;
+        rows.row_of = next(row_of);
+        rows.inputs = next(inputs);
+        rows.parents = next(parents);
+        return rows;
+    }
+};
+
 Failure try_enqueue(testing::WriterUnderTest& writer, const gpu_writer::EnqueuedHead& of,
-                    const std::int32_t* row_of = nullptr) {
+                    const croupier_rows* rows = nullptr) {
     croupier_head head;
     croupier_head_init(&head);
     head.hidden = of.hidden;
@@ -129,28 +161,29 @@ Failure try_enqueue(testing::WriterUnderTest& writer, const gpu_writer::Enqueued
     head.weight_stride = of.weight_stride;
     head.rows = of.rows;
     head.elements = of.elements;
-    croupier_rows rows;
-    croupier_rows_init(&rows);
-    rows.row_of = row_of;
     Failure failure;
-    failure.status = croupier_writer_enqueue_head(writer.get(), writer.memory().stream(), &head,
-                                                  row_of == nullptr ? nullptr : &rows, &failure.error);
+    failure.status =
+        croupier_writer_enqueue_head(writer.get(), writer.memory().stream(), &head, rows, &failure.error);
     return failure;
 }
 
-void enqueue(testing::WriterUnderTest& writer, const gpu_writer::EnqueuedHead& head,
-             const std::int32_t* row_of = nullptr) {
-    const Failure failure = try_enqueue(writer, head, row_of);
+void need_done(const Failure& failure) {
     INFO(failure.error.text);
     REQUIRE(failure.status == 0);
+}
+
+void enqueue_rows(testing::WriterUnderTest& writer, const croupier_rows& rows) {
+    Failure failure;
+    failure.status =
+        croupier_writer_enqueue_rows(writer.get(), writer.memory().stream(), &rows, &failure.error);
+    need_done(failure);
 }
 
 std::unique_ptr<testing::CapturedGraph> capture(testing::WriterUnderTest& writer,
                                                 const gpu_writer::EnqueuedHead& head) {
     Failure failure;
     auto graph = writer.memory().capture([&] { failure = try_enqueue(writer, head); });
-    INFO(failure.error.text);
-    REQUIRE(failure.status == 0);
+    need_done(failure);
     return graph;
 }
 
@@ -169,10 +202,19 @@ struct Sessions {
             REQUIRE(each->writer.begin(step) == 0);
         }
     }
+    void begin_window(std::uint64_t step) {
+        for (LeanSession* each : {&computed, &given}) {
+            REQUIRE(testing::publish_window(each->client) == step);
+            REQUIRE(each->writer.begin(step) == 0);
+        }
+    }
     // What was enqueued of the one is what these rows make of the other. The matrices may be others by then.
     void check(std::uint64_t step, const Rows& rows, HeadMatrices& matrices) {
+        check(step, Arrays{}.put(given.writer, rows), matrices);
+    }
+    void check(std::uint64_t step, const croupier_rows& rows, HeadMatrices& matrices) {
         matrices.overwrite(computed.writer.memory().stream());
-        given.writer.enqueue(rows);
+        enqueue_rows(given.writer, rows);
         for (LeanSession* each : {&computed, &given}) each->await(step);
         INFO("step " << step);
         CHECK((part_of(computed, step) == part_of(given, step)));
@@ -257,16 +299,35 @@ TEST_CASE("a step of hidden states is that of their logits, also when nothing te
         const Rows logits = matrices.logits();
         sessions.begin(step);
         if (step % 2 == 0) {
-            enqueue(sessions.computed.writer, matrices.head());
+            need_done(try_enqueue(sessions.computed.writer, matrices.head()));
             sessions.check(step, logits, matrices);
             continue;
         }
-        const std::vector<std::int32_t> row_of{4, 0, 3};
-        Bytes numbers(row_of.size() * sizeof(row_of[0]));
-        std::memcpy(numbers.data(), row_of.data(), numbers.size());
-        enqueue(sessions.computed.writer, matrices.head(),
-                static_cast<const std::int32_t*>(sessions.computed.writer.memory().put(numbers)));
-        sessions.check(step, gathered(logits, row_of), matrices);
+        const Arrays arrays{{4, 0, 3}, {}, {}};
+        const croupier_rows of_head = arrays.put(sessions.computed.writer);
+        need_done(try_enqueue(sessions.computed.writer, matrices.head(), &of_head));
+        sessions.check(step, gathered(logits, arrays.row_of), matrices);
+    }
+}
+
+TEST_CASE("a window of hidden states is that of their logits, with what its rows were computed from",
+          "[head][sanitized]") {
+    if (!can_multiply()) return;
+    Sessions sessions;
+    HeadMatrices matrices = sessions.matrices(kColumns + 2);
+    for (std::uint32_t step = 0; step < 6; ++step) {
+        testing::synchronise_gpu();
+        matrices.fill(step);
+        const Rows logits = matrices.logits();
+        const auto first = static_cast<std::int32_t>(10 * step);
+        Arrays arrays{{}, {first, first + 1, first + 2}, {0, 0, 1}};
+        if (step % 2 == 0) arrays.row_of = {4, 0, 3};
+        sessions.begin_window(step);
+        const croupier_rows of_head = arrays.put(sessions.computed.writer);
+        need_done(try_enqueue(sessions.computed.writer, matrices.head(), &of_head));
+        sessions.check(step, arrays.put(sessions.given.writer, logits), matrices);
+        CHECK(testing::inputs_of(sessions.computed.files.segment, step, 0) ==
+              testing::inputs_of(sessions.given.files.segment, step, 0));
     }
 }
 
@@ -305,7 +366,7 @@ TEST_CASE("too few rows of hidden states are refused, and the step waits for oth
     CHECK_THAT(refused.error.text,
                Catch::Contains("rows of croupier_head is 2") && Catch::Contains("step 0 has 3 columns"));
     const Rows logits = matrices.logits();
-    enqueue(sessions.computed.writer, matrices.head());
+    need_done(try_enqueue(sessions.computed.writer, matrices.head()));
     sessions.check(0, logits, matrices);
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "proto/lean_part.h"
+#include "proto/schedule_slot.h"
 #include "shm/block_requests.h"
 #include "shm/logits_publisher.h"
 #include "shm/step_claims.h"
@@ -22,6 +23,23 @@ inline proto::Geometry lean_geometry() {
     geometry.tile = proto::kBlockIds;
     geometry.lean_blocks = proto::kLeanGranule;
     return geometry;
+}
+
+// Two windows, the first of so many rows; or one of all columns.
+inline std::uint64_t publish_window(shm::SchedulePublisher& client, std::uint32_t first = kLeanColumns) {
+    std::vector<proto::ScheduleColumn> asked(kLeanColumns);
+    for (std::uint32_t i = 0; i < kLeanColumns; ++i) {
+        asked[i].sequence_uid = i < first ? 100 : 101;
+        asked[i].row = static_cast<std::uint16_t>(i < first ? i : i - first);
+        asked[i].ticket = asked[i].row;
+    }
+    return need(client.publish(asked, proto::kWindows));
+}
+
+inline std::vector<std::uint64_t> inputs_of(const shm::Segment& segment, std::uint64_t step,
+                                            std::uint32_t rank) {
+    const auto* words = segment.inputs(segment.slot_of(step), rank);
+    return {words, words + kLeanColumns};
 }
 
 struct LeanSession {

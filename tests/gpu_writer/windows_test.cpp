@@ -26,17 +26,6 @@ namespace {
 constexpr std::uint32_t kColumns = testing::kLeanColumns;
 constexpr std::uint32_t kOthers = 2;  // rows of no column
 
-// Two windows, the first of so many rows; or one of all columns.
-std::uint64_t publish_window(shm::SchedulePublisher& client, std::uint32_t first = kColumns) {
-    std::vector<proto::ScheduleColumn> asked(kColumns);
-    for (std::uint32_t i = 0; i < kColumns; ++i) {
-        asked[i].sequence_uid = i < first ? 100 : 101;
-        asked[i].row = static_cast<std::uint16_t>(i < first ? i : i - first);
-        asked[i].ticket = asked[i].row;
-    }
-    return testing::need(client.publish(asked, proto::kWindows));
-}
-
 // What an engine enqueues of the columns' rows, one behind the other in its memory: rows in another order,
 // and the arrays behind them.
 class Scattered {
@@ -112,11 +101,6 @@ void enqueue(WriterUnderTest& writer, const Scattered& scattered) {
     REQUIRE(failure.status == 0);
 }
 
-std::vector<std::uint64_t> inputs_of(const shm::Segment& segment, std::uint64_t step, std::uint32_t rank) {
-    const auto* words = segment.inputs(segment.slot_of(step), rank);
-    return {words, words + kColumns};
-}
-
 std::unique_ptr<testing::CapturedGraph> capture(WriterUnderTest& writer, const Scattered& some) {
     const void* at = writer.memory().put(some.bytes());
     writer.memory().synchronise();
@@ -151,7 +135,7 @@ TEST_CASE("whole rows of windows come from any order, with what they were comput
     for (std::uint32_t rank = 0; rank < tp; ++rank)
         ranks.push_back(std::make_unique<WriterUnderTest>(way, files.segment.path(), rank, kRoom));
     for (std::uint32_t step = 0; step < 5; ++step) {
-        REQUIRE(publish_window(client) == step);
+        REQUIRE(testing::publish_window(client) == step);
         for (std::uint32_t rank = 0; rank < tp; ++rank) {
             const Rows rows = testing::random_rows(geometry, rank, kColumns, 1024, 10 * step + rank);
             const Scattered scattered(rows, step);
@@ -159,7 +143,7 @@ TEST_CASE("whole rows of windows come from any order, with what they were comput
             enqueue(*ranks[rank], scattered);
             ranks[rank]->await_finished(step + 1);
             INFO("step " << step << ", rank " << rank);
-            CHECK(inputs_of(files.segment, step, rank) == scattered.words());
+            CHECK(testing::inputs_of(files.segment, step, rank) == scattered.words());
             const Bytes wanted = testing::naive_slice(geometry, rank, kColumns, {}, rows);
             REQUIRE(testing::slice_of(files.segment, step, rank, wanted.size()) == wanted);
         }
@@ -179,13 +163,14 @@ TEST_CASE("a captured enqueue of windows finds other rows and inputs at each rep
         const Rows rows = testing::random_rows(geometry, 0, kColumns, 1024, step + 1);
         const Scattered scattered(rows, step + 1);
         const bool windows = step % 3 != 1;
-        REQUIRE((windows ? publish_window(client) : testing::publish_step(client, kColumns)) == step);
+        REQUIRE((windows ? testing::publish_window(client) : testing::publish_step(client, kColumns)) ==
+                step);
         writer.memory().put(scattered.bytes());
         REQUIRE(writer.begin(step) == 0);
         graph->replay();
         writer.await_finished(step + 1);
         INFO("step " << step);
-        if (windows) CHECK(inputs_of(files.segment, step, 0) == scattered.words());
+        if (windows) CHECK(testing::inputs_of(files.segment, step, 0) == scattered.words());
         const Bytes wanted = testing::naive_slice(geometry, 0, kColumns, {}, rows);
         REQUIRE(testing::slice_of(files.segment, step, 0, wanted.size()) == wanted);
         client.take();
@@ -209,7 +194,7 @@ TEST_CASE("lean rows of windows are sent, and asked for, from any order", "[lean
         const Scattered scattered(rows, seed);
         const bool windows = step % 3 != 1 || geometry.max_windows != 0;
         const std::uint32_t first = geometry.max_windows == 2 ? 1 + seed % 2 : kColumns;
-        REQUIRE((windows ? publish_window(session.client, first)
+        REQUIRE((windows ? testing::publish_window(session.client, first)
                          : testing::publish_step(session.client, kColumns)) == step);
         REQUIRE(session.writer.begin(step) == 0);
         if (graph == nullptr) {
@@ -220,7 +205,7 @@ TEST_CASE("lean rows of windows are sent, and asked for, from any order", "[lean
         }
         session.await(step);
         INFO("step " << step);
-        if (windows) CHECK(inputs_of(session.files.segment, step, 0) == scattered.words());
+        if (windows) CHECK(testing::inputs_of(session.files.segment, step, 0) == scattered.words());
         // Where rows are copied the engine may write over them, and over its arrays everywhere.
         if (way == Way::copied) session.writer.memory().put(Bytes(scattered.bytes().size(), 0xEE));
         // A window's rows stand in one place, one after another.
@@ -245,7 +230,7 @@ TEST_CASE("what a GPU sends of a window's rows is what it sends of plain ones", 
     };
     for (std::uint64_t step = 0; step < 4; ++step) {
         const Rows rows = session.rows(static_cast<std::uint32_t>(step) + 1);
-        publish_window(session.client);
+        testing::publish_window(session.client);
         testing::publish_step(beside.client, kColumns);
         for (LeanSession* each : {&session, &beside}) REQUIRE(each->writer.begin(step) == 0);
         enqueue(session.writer, Scattered(rows, static_cast<std::uint32_t>(step)));
@@ -300,13 +285,13 @@ TEST_CASE("a window's row that there is not has no input, by each way") {
     SessionFiles files(geometry);
     auto client = testing::need(shm::SchedulePublisher::attach(files.segment));
     WriterUnderTest writer(way, files.segment.path(), 0, kRoom);
-    publish_window(client);
+    testing::publish_window(client);
     REQUIRE(writer.begin(0) == 0);
     const Scattered scattered(testing::random_rows(geometry, 0, kColumns, 1024, 1), 1, true);
     enqueue(writer, scattered);
     writer.await_finished(1);
-    CHECK(inputs_of(files.segment, 0, 0) == scattered.words());
-    const auto last = proto::RowInput::unpack(inputs_of(files.segment, 0, 0).back());
+    CHECK(testing::inputs_of(files.segment, 0, 0) == scattered.words());
+    const auto last = proto::RowInput::unpack(testing::inputs_of(files.segment, 0, 0).back());
     CHECK(last.token == proto::RowInput::kNone);
 }
 
@@ -315,7 +300,7 @@ TEST_CASE("windows without inputs are refused, also where a graph would send the
     if (!testing::can_run(way)) return;
     LeanSession session(way, testing::lean_geometry());
     const Rows rows = session.rows(1);
-    publish_window(session.client);
+    testing::publish_window(session.client);
     REQUIRE(session.writer.begin(0) == 0);
     const Failure refused = session.writer.try_enqueue(rows);
     CHECK(refused.status == -1);
@@ -328,7 +313,7 @@ TEST_CASE("windows without inputs are refused, also where a graph would send the
     session.writer.await_finished(1);
     // A graph without inputs, and a step that it might find.
     testing::publish_step(session.client, kColumns);
-    publish_window(session.client);
+    testing::publish_window(session.client);
     LeanSession::Graph graph;
     REQUIRE(session.try_capture(rows.stride, graph).status == 0);
     REQUIRE(session.writer.begin(1) == 0);
