@@ -7,7 +7,7 @@ Writer.enqueue_head(), by turns.
 PYTHONPATH as for bench/gpu/kind_steps.py, and bench/gpu itself. Microseconds of the GPU's stream, from the
 first enqueue on, and of the host's calls. The two ways round products otherwise, so that a token may differ
 now and then: these are counted. Before that, steps of small whole numbers, whose sums are exact in any order,
-ask for each control: no token may differ, by one rank and by two. With --tokens alone nothing is timed.
+ask for each control, half of their columns under a mask: no token may differ, by one rank and by two. With --tokens alone nothing is timed.
 """
 
 from __future__ import annotations
@@ -53,10 +53,20 @@ def whole_matrices(vocab: int, elements: int, dtype: str) -> tuple[torch.Tensor,
     return hidden, weight * 2.0 ** -round(math.log2(elements**0.5 / 2.5))
 
 
+def half_masked(columns: int, vocab: int, position: int) -> list[Any]:
+    """Of every second column, others each time, a mask that allows about half of the ids."""
+    random = torch.Generator().manual_seed(position)
+    sizes = (columns, (vocab + 31) // 32)
+    words = torch.randint(-(2**31), 2**31 - 1, sizes, dtype=torch.int32, generator=random).numpy()
+    return [words[column] if (column + position) % 2 == 0 else None for column in range(columns)]
+
+
 class Way:
     """A session whose steps' logits are computed in one way, and a writer for each rank of it."""
 
-    def __init__(self, daemon: Daemon, place: argparse.Namespace, name: str, columns: int, tp: int) -> None:
+    def __init__(
+        self, daemon: Daemon, place: argparse.Namespace, name: str, columns: int, tp: int, mask_rows: int
+    ) -> None:
         self.fused = name == "fused"
         self.session = daemon.open(
             name=f"{name}-{columns}-{tp}",
@@ -66,6 +76,7 @@ class Way:
             tp=tp,
             steps_in_flight=3,
             max_batch=columns,
+            mask_rows=mask_rows,
             max_sequences=2 * columns,
             max_length=PROMPT + LENGTH + 10,
             max_bias=Limits.max_bias,
@@ -86,8 +97,10 @@ class Way:
         self.clock = Clock("cuda")
         self.host_us: list[float] = []
 
-    def step(self, uids: list[int], hidden: torch.Tensor, weight: torch.Tensor) -> list[int]:
-        step = self.session.submit(uids)
+    def step(
+        self, uids: list[int], masks: list[Any] | None, hidden: torch.Tensor, weight: torch.Tensor
+    ) -> list[int]:
+        step = self.session.submit(uids, masks)
         for writer in self.writers:
             assert writer.begin(step)
         torch.cuda.synchronize()
@@ -135,7 +148,8 @@ def run(
     columns = len(requests)
     hidden, weight = place.whole if whole else place.drawn
     gathered = torch.empty(columns, hidden.shape[1], dtype=hidden.dtype, device="cuda")
-    ways = [Way(daemon, place, name, columns, tp) for name in ("matmul", "fused")]
+    mask_rows = columns if whole else 0
+    ways = [Way(daemon, place, name, columns, tp, mask_rows) for name in ("matmul", "fused")]
     done = different = 0
     first = 1
     while done < steps:
@@ -146,7 +160,8 @@ def run(
             numbers = torch.tensor([row_number(uid, position, ROWS) for uid in uids])
             torch.index_select(hidden, 0, numbers.to("cuda"), out=gathered)
             order = ways if position % 2 == 0 else ways[::-1]
-            found = [way.step(uids, gathered, weight) for way in order]
+            masks = half_masked(columns, place.vocab, position) if whole else None
+            found = [way.step(uids, masks, gathered, weight) for way in order]
             different += sum(a != b for a, b in zip(*found, strict=True))
             done += 1
         for way in ways:
