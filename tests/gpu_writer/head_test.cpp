@@ -18,7 +18,6 @@ using namespace croupier;
 using testing::Bytes;
 using testing::Failure;
 using testing::HeadMatrices;
-using testing::HeadShape;
 using testing::LeanCase;
 using testing::LeanSession;
 using testing::Rows;
