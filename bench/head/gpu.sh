@@ -24,7 +24,7 @@ part() {
 }
 
 export CROUPIER_TEST_GPU=required
-TAIL=25 part tests 60 "$run" test_gpu_writer "[head],*hidden states*"
+TAIL=25 part tests 150 "$run" test_gpu_writer "[head],*hidden states*"
 read -ra kernels <<<"${KERNELS:---seconds 20}"
 part kernels 30 "$run" head_bench --records "$out/kernels.jsonl" "${kernels[@]}"
 if wants steps; then
@@ -34,6 +34,6 @@ if wants steps; then
         "$out/steps.json" "${steps[@]}"
 fi
 checker=$(command -v compute-sanitizer || echo /usr/local/cuda/bin/compute-sanitizer)
-TAIL=8 part sanitizer 90 "$run" "$checker" --error-exitcode 9 build/bundle/bin/test_gpu_writer "[head][sanitized]"
+TAIL=8 part sanitizer 150 "$run" "$checker" --error-exitcode 9 build/bundle/bin/test_gpu_writer "[head][sanitized]"
 printf '[%3d s] %d part(s) failed; results are in %s\n' "$SECONDS" "$failures" "$out"
 exit "$failures"
