@@ -10,6 +10,8 @@ namespace {
 // At the beginning and at the end of a prompt. Further away no text hangs together, and a prompt may be made
 // of tokens that say so.
 constexpr std::size_t kMostLookedAt = 1024;
+// The last token before those at the end is looked at too: they may follow one that settles.
+constexpr std::size_t kLast = kMostLookedAt + 1;
 
 void append_replacements(std::string& text, std::size_t count) {
     for (std::size_t i = 0; i < count; ++i) text += kReplacement;
@@ -25,9 +27,9 @@ void end_run(DecoderState& state, std::string& text) {
 }  // namespace
 
 std::vector<std::int32_t> looked_at(std::span<const std::int32_t> prompt) {
-    if (prompt.size() <= 2 * kMostLookedAt) return {prompt.begin(), prompt.end()};
+    if (prompt.size() <= kMostLookedAt + kLast) return {prompt.begin(), prompt.end()};
     const auto first = prompt.first(kMostLookedAt);
-    const auto last = prompt.last(kMostLookedAt);
+    const auto last = prompt.last(kLast);
     std::vector<std::int32_t> tokens(first.begin(), first.end());
     tokens.insert(tokens.end(), last.begin(), last.end());
     return tokens;

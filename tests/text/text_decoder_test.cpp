@@ -2,7 +2,9 @@
 #include "text/text_decoder.h"
 
 #include <algorithm>
+#include <array>
 #include <catch2/catch.hpp>
+#include <cstdio>
 #include <cstdlib>
 #include <random>
 
@@ -56,6 +58,37 @@ void compare(const TokenizerKind& kind, std::size_t sequences, std::mt19937_64& 
             }
         }
     }
+}
+
+// The 256 bytes by their values, and what may stand between them.
+constexpr std::uint32_t kByteTokens = 260;
+constexpr std::int32_t kLetter = 256;
+constexpr std::int32_t kSpecial = 257;  // the two behind it are no tokens
+
+nlohmann::json byte_tokenizer() {
+    nlohmann::json vocabulary = {{"b", kLetter}};
+    for (int byte = 0; byte < 256; ++byte) {
+        std::array<char, 8> piece{};
+        (void)std::snprintf(piece.data(), piece.size(), "<0x%02X>", byte);
+        vocabulary[piece.data()] = byte;
+    }
+    return {
+        {"added_tokens", nlohmann::json::array({{{"id", kSpecial}, {"content", "<s>"}, {"special", true}}})},
+        {"decoder", {{"type", "ByteFallback"}}},
+        {"model", {{"vocab", vocabulary}}}};
+}
+
+// The bytes of one character again and again, begun anywhere. In half of the runs, few tokens are others.
+std::vector<std::int32_t> random_run(std::size_t count, std::mt19937_64& random) {
+    static const std::array<std::string, 4> kCharacters = {"\u20AC", "\u00E9", "\U0001F600", "a"};
+    const std::string& character = kCharacters[random() % kCharacters.size()];
+    const bool is_mixed = random() % 2 == 0;
+    std::vector<std::int32_t> ids;
+    for (std::size_t at = random() % 4; ids.size() < count; ++at) {
+        ids.push_back(static_cast<std::uint8_t>(character[at % character.size()]));
+        if (is_mixed && random() % 500 == 0) ids.back() = static_cast<std::int32_t>(random() % kByteTokens);
+    }
+    return ids;
 }
 
 }  // namespace
@@ -155,8 +188,29 @@ TEST_CASE("a text begins in the same way after the tokens that are looked at of 
                 if (i % 3 == 0) std::fill_n(prompt.begin(), same, prompt.empty() ? 0 : prompt.back());
                 if (i % 3 == 1) std::fill_n(prompt.rbegin(), same, prompt.empty() ? 0 : prompt.front());
                 const auto tokens = looked_at(prompt);
-                REQUIRE(tokens.size() == std::min<std::size_t>(prompt.size(), 2048));
+                REQUIRE(tokens.size() == std::min<std::size_t>(prompt.size(), 2049));
                 const auto ids = random_ids(8, kSize, random);
+                REQUIRE(streamed(decoder, tokens, ids) == streamed(decoder, prompt, ids));
+            }
+        }
+    }
+}
+
+TEST_CASE(
+    "a run of fallback bytes goes on in the same way after the tokens that are looked at of its prompt") {
+    const nlohmann::json tokenizer = byte_tokenizer();
+    const TokenTable table = TokenTable::parse(tokenizer.dump());
+    std::mt19937_64 random(53);
+    for (const bool skips : {true, false}) {
+        const TextDecoder decoder(table, skips);
+        for (int i = 0; i < 4000; ++i) {
+            auto prompt = random_ids(random() % 1100, kByteTokens, random);
+            const auto run = random_run(2080 - random() % 1090, random);
+            prompt.insert(prompt.end(), run.begin(), run.end());
+            const auto ids = random_run(8, random);
+            const auto tokens = looked_at(prompt);
+            if (streamed(decoder, tokens, ids) != streamed(decoder, prompt, ids)) {
+                CAPTURE(i, skips, prompt.size());
                 REQUIRE(streamed(decoder, tokens, ids) == streamed(decoder, prompt, ids));
             }
         }
