@@ -17,6 +17,10 @@ void append_replacements(std::string& text, std::size_t count) {
     for (std::size_t i = 0; i < count; ++i) text += kReplacement;
 }
 
+bool is_continuation(char byte) {
+    return (static_cast<std::uint8_t>(byte) & 0xC0U) == 0x80U;
+}
+
 // Bytes of a fallback are replaced one by one.
 void end_run(DecoderState& state, std::string& text) {
     append_replacements(text, state.partial.count);
@@ -57,6 +61,7 @@ DecoderState TextDecoder::begin(std::span<const std::int32_t> prompt) const {
     while (end > least && !settles(prompt[end - 1])) --end;
     if (end > next) {
         next = end - 1;
+        if (!settles(prompt[next])) next = behind_character(prompt, next);
         state.partial.count = 0;
         state.is_broken = false;
     }
@@ -70,6 +75,17 @@ bool TextDecoder::settles(std::int32_t id) const {
     if (!token || (token->is_special && skip_special_)) return false;
     if (joining_ == Joining::kByteFallback) return !token->is_byte;
     return token->is_utf8 && !token->bytes.empty();
+}
+
+// Behind the bytes of a run that may end a character of which the beginning is not looked at: three at most.
+std::size_t TextDecoder::behind_character(std::span<const std::int32_t> prompt, std::size_t at) const {
+    for (std::size_t bytes = 0; at < prompt.size(); ++at) {
+        const auto token = table_->find(prompt[at]);
+        if (!token || (token->is_special && skip_special_)) continue;
+        const bool continues = token->is_byte && is_continuation(token->bytes.front());
+        if (!continues || ++bytes > 3) break;
+    }
+    return at;
 }
 
 void TextDecoder::decode(DecoderState& state, std::int32_t id, std::string& text) const {

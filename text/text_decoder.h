@@ -1,12 +1,14 @@
 // Tokens to text, one after the other. What has been decoded never changes: a character appears once it is
 // whole.
 //
-// The text is that of Hugging Face's decode() of all tokens. Three differences are meant:
+// The text is that of Hugging Face's decode() of all tokens. Four differences are meant:
 // - Text before an unfinished character is not kept back with it, as DecodeStream does; nor is a token
 //   "\uFFFD".
 // - In a run of byte-fallback tokens, Hugging Face replaces every byte if the run is not UTF-8 as a whole.
 //   Here its characters stay that are finished before the first wrong byte: a stream cannot take them back
 //   (DecodeStream then fails). From that byte to the end of the run every byte is one U+FFFD, as there.
+// - Of a run that begins more than 1024 tokens before the prompt's end only the rest is looked at: a wrong
+//   byte before that replaces nothing.
 // - Added tokens are decoded from their content, never from a normalized form of it.
 #pragma once
 
@@ -48,6 +50,7 @@ class TextDecoder {
     void finish(DecoderState& state, std::string& text) const;
 
   private:
+    std::size_t behind_character(std::span<const std::int32_t> prompt, std::size_t at) const;
     void decode_fallback(DecoderState& state, const TokenTable::Token& token, std::string& text) const;
     bool settles(std::int32_t token) const;
     void strip(DecoderState& state, std::string& text, std::size_t from) const;

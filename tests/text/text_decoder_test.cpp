@@ -217,6 +217,34 @@ TEST_CASE(
     }
 }
 
+TEST_CASE("characters of a long run of fallback bytes are whole, wherever the prompt is cut") {
+    const nlohmann::json tokenizer = byte_tokenizer();
+    const TokenTable table = TokenTable::parse(tokenizer.dump());
+    const TextDecoder decoder(table, true);
+    for (const std::string character : {"a", "\u00E9", "\u20AC", "\U0001F600"}) {
+        for (std::size_t length = 1020; length < 1040; ++length) {
+            std::vector<std::int32_t> prompt = {kLetter, kSpecial};
+            for (std::size_t at = 0; at < length; ++at)
+                prompt.push_back(static_cast<std::uint8_t>(character[at % character.size()]));
+            std::vector<std::int32_t> ids;
+            for (std::size_t at = length; at % character.size() != 0 || ids.size() < 12; ++at)
+                ids.push_back(static_cast<std::uint8_t>(character[at % character.size()]));
+            std::vector<std::int32_t> all = prompt;
+            all.insert(all.end(), ids.begin(), ids.end());
+            INFO(character << " " << length);
+            const std::size_t before = 1 + length / character.size() * character.size();
+            CHECK(streamed(decoder, prompt, ids) == whole_decode(tokenizer, all, true).substr(before));
+        }
+    }
+    // A wrong byte that is looked at replaces the rest of its run.
+    std::vector<std::int32_t> prompt(1100, 0xAC);
+    prompt.front() = kLetter;
+    CHECK(streamed(decoder, prompt, std::vector<std::int32_t>{'a'}) == kReplacement);
+    // One that is not replaces nothing.
+    std::fill(prompt.begin() + 2, prompt.end(), 'a');
+    CHECK(streamed(decoder, prompt, std::vector<std::int32_t>{'a'}) == "a");
+}
+
 TEST_CASE("a tokenizer without text token by token is refused by its decoder's name") {
     const auto fault = [](const std::string& decoder) {
         const TokenTable table =
