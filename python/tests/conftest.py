@@ -30,9 +30,15 @@ def own_daemon(croupierd: Path, tmp_path: Path) -> Iterator[Daemon]:
     yield from _running(croupierd, tmp_path)
 
 
-def _running(program: Path, folder: Path) -> Iterator[Daemon]:
+@pytest.fixture
+def narrow_daemon(croupierd: Path, tmp_path: Path) -> Iterator[Daemon]:
+    """It takes a session, but not the tokens of one."""
+    yield from _running(croupierd, tmp_path, max_message="4KiB")
+
+
+def _running(program: Path, folder: Path, **options: str) -> Iterator[Daemon]:
     instance = "py-" + uuid.uuid4().hex[:12]
-    daemon = Daemon(program, folder, instance)
+    daemon = Daemon(program, folder, instance, **options)
     try:
         daemon.start()
         yield daemon

@@ -33,8 +33,9 @@ def die_with_parent() -> None:
 
 
 class Daemon:
-    def __init__(self, program: Path, folder: Path, instance: str) -> None:
+    def __init__(self, program: Path, folder: Path, instance: str, max_message: str = "64MiB") -> None:
         self.program, self.folder, self.instance = program, folder, instance
+        self.max_message = max_message
         self.shm_folder = Path("/dev/shm/croupier-" + instance)
         self.endpoint = f"ipc://{folder}/control.sock"
         self.process: subprocess.Popen[bytes] | None = None
@@ -46,7 +47,7 @@ class Daemon:
             f"run_dir: {self.folder}\n"
             "samplers: {count: 2, wait: adaptive}\n"
             f"shm: {{dir: {self.shm_folder}}}\n"
-            f'control: {{endpoint: "{self.endpoint}"}}\n'
+            f'control: {{endpoint: "{self.endpoint}", max_message_bytes: {self.max_message}}}\n'
             'metrics: {listen: "off"}\n'
         )
         with open(self.folder / "log", "ab") as log:

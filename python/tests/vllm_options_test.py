@@ -56,7 +56,7 @@ def test_a_host_without_memory_left_is_no_obstacle_to_a_daemon_of_ones_own(monke
     monkeypatch.setattr(executor, "system_endpoint", lambda: "ipc://host")
     monkeypatch.setattr(executor, "PrivateDaemon", Private)
     engine = executor.WithSession()
-    assert engine._opened(Options(), Options(), transport="rows") == "ipc://own"
+    assert engine._opened(Options(), Options(), transport="rows") == ("ipc://own", None)
 
 
 @pytest.mark.parametrize("error", ["No space left on device", "sessions.max_total_bytes is used up"])
@@ -72,7 +72,7 @@ def test_a_container_is_named_where_its_shared_memory_is_full_and_nowhere_else(
 
     monkeypatch.setattr(executor, "Session", session)
     with pytest.raises(Exception, match=error) as refused:
-        executor.session_at("ipc://own", {"max_batch": 8})
+        executor.session_at("ipc://own", max_batch=8)
     assert ("--shm-size" in str(refused.value)) == ("No space" in error)
 
 
@@ -154,7 +154,7 @@ def test_what_a_daemon_of_the_host_ignores_is_said_once(
     from croupier.vllm.executor import WithSession
 
     options = Options.parse(given)
-    assert WithSession()._opened(options, options) == endpoint
+    assert WithSession()._opened(options, options) == (endpoint, None)
     assert len(warnings) == bool(told)
     assert all(text in warnings[0] and endpoint in warnings[0] for text in told)
 

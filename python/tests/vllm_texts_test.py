@@ -17,7 +17,9 @@ from transformers import TokenizersBackend  # noqa: E402
 from vllm import SamplingParams  # noqa: E402
 from vllm.v1.engine.detokenizer import IncrementalDetokenizer  # noqa: E402
 
+from croupier.vllm.options import Options  # noqa: E402
 from croupier.vllm.texts import Texts, bytes_of, shows_at_once, unfinished_parts  # noqa: E402
+from support import Daemon  # noqa: E402
 
 ALPHABET = {
     byte: piece for piece in map(chr, range(0x144)) if len(bytes_of(piece)) == 1 for byte in bytes_of(piece)
@@ -200,3 +202,56 @@ def test_other_decoders_of_the_front_end_are_named(monkeypatch: Any) -> None:
     skipped = SimpleNamespace(model_config=SimpleNamespace(skip_tokenizer_init=True))
     assert Texts.of(skipped, said.append) is None
     assert said == []
+
+
+class NoFile(Texts):
+    def file(self) -> Any:
+        raise OSError(28, "No space left on device")
+
+
+@pytest.mark.parametrize("fails_at", ["the daemon", "the file", "the tokenizer"])
+def test_an_engine_starts_without_the_tokenizer_where_that_fails(
+    narrow_daemon: Daemon, monkeypatch: Any, fails_at: str
+) -> None:
+    pytest.importorskip("host_engine", exc_type=ImportError)
+    from croupier.vllm import executor
+
+    said: list[str] = []
+    monkeypatch.setattr(executor.logger, "warning", lambda text, *given: said.append(text % given))
+    monkeypatch.setattr(executor, "system_endpoint", lambda: narrow_daemon.endpoint)
+    tokenizer = tokenizer_of([f"token {number}".encode() for number in range(1000)])
+    if fails_at == "the tokenizer":
+        tokenizer = SimpleNamespace(get_vocab=tokenizer.get_vocab, to_str=lambda: 1 // 0)
+    texts = (NoFile if fails_at == "the file" else Texts)(tokenizer)
+    engine = executor.WithSession()
+    session, looking = engine._opened(Options(), Options(), texts, vocab=1000, max_length=64)
+    assert session.segment_path.startswith(str(narrow_daemon.shm_folder))
+    session.close()
+    assert looking is None
+    assert engine.croupier_daemon is None
+    reason = {
+        "the daemon": "control.max_message_bytes, which should be 1MiB or more",
+        "the file": "No space left on device",
+        "the tokenizer": "modulo by zero",
+    }[fails_at]
+    assert len(said) == 1
+    assert "front end alone looks for stop strings" in said[0]
+    assert reason in said[0]
+    # What fails without it too is no fault of the tokenizer's.
+    options = Options(endpoint=narrow_daemon.endpoint)
+    with pytest.raises(Exception, match="vocab"):
+        engine._opened(options, options, texts, vocab=0, max_length=64)
+    assert len(said) == 1
+
+
+def test_a_host_that_takes_the_tokenizer_has_it(daemon: Daemon, monkeypatch: Any) -> None:
+    pytest.importorskip("host_engine", exc_type=ImportError)
+    from croupier.vllm import executor
+
+    monkeypatch.setattr(executor, "system_endpoint", lambda: daemon.endpoint)
+    texts = Texts(tokenizer_of([b"a", b"b"]))
+    asked = {"vocab": 64, "max_length": 64, "max_list_tokens": 8}
+    session, looking = executor.WithSession()._opened(Options(), Options(), texts, **asked)
+    assert looking is texts
+    session.add(1, [0], stop_strings=["ab"])
+    session.close()

@@ -8,8 +8,10 @@ import errno
 import os
 import random
 import weakref
+from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from vllm.logger import init_logger
@@ -152,40 +154,27 @@ class WithSession:
             self._end_session()
             raise
 
-    def _opened(self, options: Options, own: Options, **asked: Any) -> Session:
+    def _opened(
+        self, options: Options, own: Options, texts: Texts | None = None, **asked: Any
+    ) -> tuple[Session, Texts | None]:
         """`own`: of a daemon that this engine starts."""
         endpoint = options.endpoint
         if not endpoint and not options.private and (system := system_endpoint()):
             try:
-                session = Session(endpoint=system, **asked)
+                opened = with_texts(partial(Session, endpoint=system, **asked), texts)
             except Error as error:
                 logger.warning("the host's daemon at %s is not used: %s", system, error)
             else:
                 tell_ignored(options, system)
-                return session
+                return opened
         if not endpoint:
             self.croupier_daemon = self.croupier_daemon or PrivateDaemon.join(own)
             if url := self.croupier_daemon.metrics_url:
                 logger.info("the private daemon's metrics are at %s", url)
-            return session_at(self.croupier_daemon.endpoint, asked)
-        tell_ignored(options, endpoint)
-        return session_at(endpoint, asked)
-
-    def _opened_with_texts(
-        self, options: Options, own: Options, **asked: Any
-    ) -> tuple[Session, Texts | None]:
-        """With the engine's tokenizer, if its stop strings can be the session's."""
-        texts = Texts.of(self.vllm_config, logger.warning)
-        if texts is None:
-            return self._opened(options, own, **asked), None
-        try:
-            with texts.file() as path:
-                return self._opened(options, own, tokenizer=path, **asked), texts
-        except Error as error:
-            if "tokenizer" not in error.text:
-                raise
-            logger.warning("vLLM's front end alone looks for stop strings: %s", error)
-        return self._opened(options, own, **asked), None
+            endpoint = self.croupier_daemon.endpoint
+        else:
+            tell_ignored(options, endpoint)
+        return with_texts(partial(session_at, endpoint, **asked), texts)
 
     def _use_session(self, options: Options, geometry: dict[str, Any], gathers: bool) -> None:
         config = self.vllm_config
@@ -207,9 +196,10 @@ class WithSession:
         replica = config.parallel_config.data_parallel_index
         # The waiting preempted ones stay in the table.
         sequences_at_once = 2 * most + 16
-        session, texts = self._opened_with_texts(
+        session, texts = self._opened(
             options,
             own,
+            Texts.of(config, logger.warning),
             name=options.session_name(replica),
             max_batch=rows,
             max_windows=min(most, rows),
@@ -287,7 +277,20 @@ def tell_ignored(options: Options, endpoint: str) -> None:
         )
 
 
-def session_at(endpoint: str, asked: dict[str, Any]) -> Session:
+def with_texts(open_session: Callable[..., Session], texts: Texts | None) -> tuple[Session, Texts | None]:
+    """With the engine's tokenizer, or without it where anything fails: no reason not to start."""
+    if texts is None:
+        return open_session(), None
+    try:
+        with texts.file() as path:
+            return open_session(tokenizer=path), texts
+    except Exception as error:
+        session = open_session()
+        logger.warning("vLLM's front end alone looks for stop strings: %s", error)
+        return session, None
+
+
+def session_at(endpoint: str, **asked: Any) -> Session:
     """With no other daemon to go to: a full shared memory is told with what helps."""
     try:
         return Session(endpoint=endpoint, **asked)
