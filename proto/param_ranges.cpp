@@ -39,6 +39,10 @@ std::optional<ParamFault> pair_fault(const SamplingParams& params) {
     if (fields::loop_max_period.is_on(params) && params.loop_count < 2) {
         return fault_of(fields::loop_count, params, fields::loop_count.range);
     }
+    if (std::uint32_t{params.loop_max_period} * params.loop_count > kMaxLoopTokens) {
+        static_assert(kMaxLoopTokens == 4096);
+        return fault_of(fields::loop_count, params, "up to 4096 / loop_max_period");
+    }
     if (params.loop_min_period > params.loop_max_period) {
         return fault_of(fields::loop_min_period, params, fields::loop_min_period.range);
     }

@@ -18,6 +18,10 @@ struct ParamFault {
     const char* range;
 };
 
+// The longest loop, loop_count copies of loop_max_period tokens: a sampler may compare all of them for each
+// period that is allowed.
+constexpr std::uint32_t kMaxLoopTokens = 4096;
+
 // Ids are checked apart, by token_in_range: a range of ids depends on the session.
 std::optional<ParamFault> param_fault(const SamplingParams& params) noexcept;
 std::string describe(const ParamFault& fault);

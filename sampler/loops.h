@@ -1,6 +1,6 @@
 // Whether an output ends with the same tail several times in a row (docs/semantics.md). It is looked for in
-// the log anew for each token: a tail that does not repeat costs one comparison a period, and nothing has to
-// be rolled back.
+// the log anew for each token, and nothing has to be rolled back. A text that does not repeat costs one
+// comparison a period. One that repeats, but not often enough, costs up to proto::kMaxLoopTokens a period.
 #pragma once
 
 #include <cstdint>

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "proto/param_ranges.h"
 #include "proto/sampling.h"
 
 namespace croupier::bench {
@@ -174,7 +175,9 @@ void draw_loops(const Drawing& it) {
     proto::SamplingParams& params = it.params();
     params.loop_max_period = static_cast<std::uint16_t>(it.draws.count(1, proto::kMaxLoopPeriod));
     params.loop_min_period = static_cast<std::uint16_t>(it.draws.count(1, params.loop_max_period));
-    params.loop_count = static_cast<std::uint8_t>(it.draws.count(2, 255));
+    const std::uint32_t most = std::min(255U, proto::kMaxLoopTokens / params.loop_max_period);
+    params.loop_count = static_cast<std::uint8_t>(it.draws.count(2, most));
+    it.drawn.repeats = it.drawn.repeats || it.draws.one_in(2);
 }
 
 void draw_logprobs(const Drawing& it, proto::LogprobMode mode) {

@@ -142,7 +142,7 @@ typedef struct croupier_params {
     uint8_t mirostat; /* 0: off; 1 and 2: its versions */
     uint8_t rng;
     uint8_t logprob_mode;
-    uint8_t loop_count;                /* 2 to 255 with loop_max_period */
+    uint8_t loop_count;                /* 2 to 255; times loop_max_period up to 4096 */
     uint8_t order[CROUPIER_MAX_ORDER]; /* up to CROUPIER_ORDER_END; none: the default order */
     uint32_t logprobs;                 /* how many of the best to answer, beside the drawn token's own */
     /* How many of the tokens that were left to draw from to answer with their probabilities, the likeliest

@@ -70,6 +70,11 @@ TEST_CASE("a parameter outside its range is refused by its name, with the range"
              p.loop_max_period = 3;
              p.loop_count = 1;
          }},
+        {"loop_count is 17; allowed: up to 4096 / loop_max_period",
+         [](auto& p) {
+             p.loop_max_period = 256;
+             p.loop_count = 17;
+         }},
         {"loop_min_period is 2; allowed: 0 to 256, at most loop_max_period",
          [](auto& p) {
              p.loop_max_period = 1;

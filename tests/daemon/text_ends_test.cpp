@@ -392,7 +392,7 @@ TEST_CASE("what cannot end a sequence is refused with what would be right") {
     CHECK_THAT(refusal(at_loops(3, 1)), Contains("loop_count is 1; allowed: 2 to 255 with loop_max_period"));
     CHECK_THAT(refusal(at_loops(3, 2, 4)),
                Contains("loop_min_period is 4; allowed: 0 to 256, at most loop_max"));
-    client::Sequence flags = at_loops(256, 255);
+    client::Sequence flags = at_loops(256, 16);
     flags.uid = 5;
     CHECK(refusal(flags).empty());
     flags.params.flags = 128;

@@ -13,6 +13,7 @@
 #include <type_traits>
 
 #include "proto/dtype.h"
+#include "proto/param_ranges.h"
 #include "proto/sampling.h"
 #include "sampler/blocked_row.h"
 
@@ -271,6 +272,8 @@ void Builder::build_params() {
     if ((changed >> 63U & 1U) != 0) build_order();
     if (params.mirostat != 0) params.adaptive_target = -1.0;
     if (params.loop_count < 2) params.loop_max_period = 0;
+    if (std::uint32_t{params.loop_max_period} * params.loop_count > proto::kMaxLoopTokens)
+        params.loop_max_period = static_cast<std::uint16_t>(proto::kMaxLoopTokens / params.loop_count);
     params.loop_min_period = std::min(params.loop_min_period, params.loop_max_period);
     if (!one_in(64)) return;
     std::uint32_t before = up_to(count - 1);

@@ -6,6 +6,8 @@
 #include <random>
 #include <string>
 
+#include "proto/param_ranges.h"
+
 namespace croupier::sampler {
 namespace {
 
@@ -58,10 +60,43 @@ TEST_CASE("loops are found where a tail stands as often as asked for, and nowher
     CHECK(found < kCases / 2);
 }
 
+TEST_CASE("loops of many tokens are found, and those with one token wrong anywhere are not") {
+    std::mt19937_64 random(81);
+    int found = 0;
+    for (int i = 0; i < 3'000; ++i) {
+        // A tail within which another repeats, as often as not.
+        const std::size_t inner = 1 + random() % 90;
+        const std::size_t period = random() % 2 == 0 ? inner : inner * (1 + random() % 4);
+        std::string text(random() % 100, 'y');
+        for (std::size_t at = 0; at < 600; ++at) {
+            const char first = at + 1 == period ? 'z' : static_cast<char>('a' + at % inner % 17);
+            text += at < period ? first : text[text.size() - period];
+        }
+        // Mistakes are few, and most of them are where a block of comparisons ends.
+        const std::size_t at =
+            random() % 3 == 0 ? random() % 600 : (1 + random() % 8) * 64 + random() % 3 - 1;
+        if (random() % 2 == 0) text[text.size() - 1 - at] = 'x';
+        const auto longest = static_cast<unsigned>(1 + random() % 256);
+        const auto params = loops(longest, 2 + static_cast<unsigned>(random() % 8),
+                                  static_cast<unsigned>(random() % (longest + 1)));
+        const std::vector<std::int32_t> output(text.begin(), text.end() - 1);
+        const bool expected = ends_with_loop(text, params);
+        found += expected ? 1 : 0;
+        if (completes_loop(params, output, text.back()) == expected) continue;
+        CAPTURE(text, params.loop_max_period, params.loop_min_period, int{params.loop_count});
+        REQUIRE(completes_loop(params, output, text.back()) == expected);
+    }
+    CHECK(found > 600);
+    CHECK(found < 2'400);
+}
+
 TEST_CASE("the longest loops are found with their last token, not one earlier") {
-    const auto params = loops(256, 255);
-    std::vector<std::int32_t> output(256 * 255 - 1);
+    const auto params = loops(256, 16);
+    std::vector<std::int32_t> output(256 * 16 - 1);
     for (std::size_t i = 0; i < output.size(); ++i) output[i] = static_cast<std::int32_t>(i % 256);
+    CHECK_FALSE(proto::param_fault(params));
+    CHECK(proto::param_fault(loops(256, 17)));
+    CHECK(proto::param_fault(loops(17, 241)));
     CHECK(completes_loop(params, output, 255));
     CHECK_FALSE(completes_loop(params, output, 254));
     CHECK_FALSE(completes_loop(params, std::span(output).subspan(1), 255));

@@ -34,6 +34,7 @@ Further restrictions:
   and no `rng` draws them.
 - With `mirostat`, `adaptive_target` must be off.
 - `min_tokens` must be at most `max_tokens`, unless that is off.
+- `loop_max_period` times `loop_count` must be at most 4096.
 - `eos_token_id` must be an id of the vocabulary, and `logprobs` at most 64 in a session.
 )";
 
