@@ -18,7 +18,7 @@ from vllm import SamplingParams  # noqa: E402
 from vllm.v1.engine.detokenizer import IncrementalDetokenizer  # noqa: E402
 
 from croupier.vllm.options import Options  # noqa: E402
-from croupier.vllm.texts import Texts, bytes_of, shows_at_once, unfinished_parts  # noqa: E402
+from croupier.vllm.texts import Texts, Unfinished, bytes_of, unfinished_parts  # noqa: E402
 from support import Daemon  # noqa: E402
 
 ALPHABET = {
@@ -126,12 +126,41 @@ def test_where_the_session_looks_it_ends_requests_as_vllms_front_end_does(nasty:
     assert late > (50 if nasty else 0)
 
 
+def shows_at_once(stop: str, parts: set[bytes]) -> bool:
+    """The rule in its plainest form."""
+    wanted = stop.encode()
+    return not any(
+        wanted in part or any(wanted.endswith(part[:count]) for count in range(1, len(part) + 1))
+        for part in parts
+    )
+
+
+def test_stop_strings_are_compared_with_all_parts_at_once() -> None:
+    draw = random.Random(62)
+    letters = ["a", "b", "é", "\u20ac", " "]
+    shown = 0
+    for _ in range(300):
+        pieces = [b"a", b"b", b" ", *PARTS[4:]]
+        parts = {b"".join(draw.choices(pieces, k=draw.randint(1, 6))) for _ in range(draw.randint(0, 9))}
+        parts.add(bytes(draw.choices(b"ab", k=300)))
+        unfinished = Unfinished(parts)
+        for _ in range(20):
+            stop = "".join(draw.choices(letters, k=draw.randint(1, draw.choice([3, 8, 85]))))
+            expected = shows_at_once(stop, parts)
+            assert unfinished.shows_at_once(stop) == expected, (stop, parts)
+            shown += expected
+    assert 1000 < shown < 5000
+
+
 def test_a_stop_string_that_may_show_late_is_the_front_ends() -> None:
     parts = unfinished_parts(
         "".join(ALPHABET[byte] for byte in token) for token in (b" x\xe2\x82", b"\xac\xe2", b"ab")
     )
     assert parts == {b" x", b"\xac"}
-    assert [shows_at_once(stop, parts) for stop in ("x", "end x", "end ", " x y", "x ", "b", "\u20ac")] == [
+    unfinished = Unfinished(parts)
+    assert [
+        unfinished.shows_at_once(stop) for stop in ("x", "end x", "end ", " x y", "x ", "b", "\u20ac")
+    ] == [
         False,
         False,
         False,
@@ -140,10 +169,10 @@ def test_a_stop_string_that_may_show_late_is_the_front_ends() -> None:
         True,
         False,
     ]
-    assert not shows_at_once("", parts)
-    assert not shows_at_once("a\ufffd", parts)
-    assert not shows_at_once("\ud800", parts)
-    assert not shows_at_once("b" * 257, parts)
+    assert not unfinished.shows_at_once("")
+    assert not unfinished.shows_at_once("a\ufffd")
+    assert not unfinished.shows_at_once("\ud800")
+    assert not unfinished.shows_at_once("b" * 257)
 
 
 def given(**more: Any) -> SamplingParams:
