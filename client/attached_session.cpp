@@ -30,7 +30,7 @@ shm::Result<bool> AttachedSession::attach(OpenRequest& request) {
         return shm::fail(Errc::bad_geometry, "the segment of session " + request.name +
                                                  " is not what was asked for: " + *difference);
     }
-    if (!request.tokens.empty()) {
+    if (!request.tokens.empty() && !request.without_texts) {
         CROUPIER_TRY(begin_texts(std::move(request.tokens)));
     }
     if (request.relay) return true;
@@ -90,7 +90,10 @@ shm::Result<bool> AttachedSession::begin_texts(text::TokenTable tokens) {
 shm::Result<bool> AttachedSession::add(const croupier_sequence& given) {
     CROUPIER_TRY_VALUE(known, known_sequence(given));
     const croupier_sequence& sequence = known.linked();
-    if (texts_ == nullptr) return place_->add(sequence);
+    if (texts_ == nullptr) {
+        CROUPIER_TRY(check_stop_strings(sequence));
+        return place_->add(sequence);
+    }
     CROUPIER_TRY_VALUE(text, texts_->make(sequence));
     CROUPIER_TRY(place_->add(sequence));
     texts_->add(sequence.uid, std::move(text));
@@ -120,10 +123,13 @@ shm::Result<bool> AttachedSession::truncate(std::uint64_t uid, std::uint32_t out
 }
 
 shm::Result<const SessionTexts::Text*> AttachedSession::find_text(std::uint64_t uid) const {
-    if (texts_ == nullptr)
+    if (texts_ == nullptr) {
         return shm::fail(
             Errc::bad_argument,
-            "the session has no tokenizer, which its texts need: open it with the option tokenizer");
+            place_->geometry().token_table_bytes == 0
+                ? "the session has no tokenizer, which its texts need: open it with the option tokenizer"
+                : "this client keeps no texts: open the session with the option without_texts 0");
+    }
     const SessionTexts::Text* const found = texts_->find(uid);
     if (found == nullptr) {
         return shm::fail(Errc::unknown_sequence, "sequence " + std::to_string(uid) +

@@ -82,7 +82,7 @@ class AttachedSession {
 
     DaemonLink link_;
     std::unique_ptr<SchedulePlace> place_;
-    std::unique_ptr<SessionTexts> texts_;     // if the session has a tokenizer
+    std::unique_ptr<SessionTexts> texts_;     // if the session has a tokenizer, and the client keeps texts
     LocalRing* ring_ = nullptr;               // place_, if the session is on this host
     std::unique_ptr<DecisionStream> stream_;  // if the daemon sends the decisions over ZMQ
     RelayedRing* relayed_ = nullptr;          // place_, if it is on another host

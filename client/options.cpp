@@ -31,7 +31,6 @@ std::optional<std::string> options_fault(const croupier_open_options& options, c
         return "endpoint is empty, it should be the daemon's control.endpoint, ipc://<path> or "
                "tcp://<host>:<port>, or NULL for the daemon that runs here";
     }
-    if (options.reserved != 0) return "a reserved field is set, it should be 0";
     if (options.transport > CROUPIER_TRANSPORT_LEAN)
         return "transport is " + std::to_string(options.transport) + ", allowed: rows or lean (0 or 1)";
     if (options.transport == CROUPIER_TRANSPORT_LEAN && options.randoms_supplied != 0) {
@@ -118,6 +117,7 @@ shm::Result<OpenRequest> check_options(const croupier_open_options& given) {
     CROUPIER_TRY_VALUE(tokens, tokens_of(options));
     request.tokens = std::move(tokens);
     request.geometry.token_table_bytes = static_cast<std::uint32_t>(request.tokens.image().size());
+    request.without_texts = options.without_texts != 0;
     request.takeover = options.takeover != 0;
     request.resume = options.resume != 0;
     if (options.relay != nullptr) {

@@ -21,6 +21,7 @@ struct OpenRequest {
     proto::Geometry geometry;
     std::vector<std::uint32_t> order;  // all blocks, hottest first; empty: identity
     text::TokenTable tokens;           // empty: the session has no tokenizer
+    bool without_texts = false;
     bool takeover = false;
     bool resume = false;
     bool decisions_over_zmq = false;

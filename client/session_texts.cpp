@@ -16,6 +16,17 @@ text::TextRules rules_of(std::vector<std::string> stops, std::uint32_t min_token
             (flags & CROUPIER_KEEP_SPECIAL) == 0, (flags & CROUPIER_STOP_AT_JSON) != 0};
 }
 
+std::vector<std::string> stops_of(const croupier_sequence& sequence) {
+    std::vector<std::string> stops;
+    for (std::size_t i = 0; i < sequence.stop_string_count; ++i)
+        stops.emplace_back(sequence.stop_strings[i].bytes, sequence.stop_strings[i].count);
+    return stops;
+}
+
+shm::Error refused(std::uint64_t uid, const text::TextError& error) {
+    return {shm::Errc::bad_argument, "sequence " + std::to_string(uid) + ": " + error.what()};
+}
+
 }  // namespace
 
 std::uint16_t flag_of(const text::FoundStop& stop) {
@@ -98,16 +109,21 @@ void SessionTexts::Text::copy(std::uint64_t from, std::span<char> to) const {
                     to.data() + done);
 }
 
-shm::Result<SessionTexts::Text> SessionTexts::make(const croupier_sequence& sequence) const {
-    std::vector<std::string> stops;
-    for (std::size_t i = 0; i < sequence.stop_string_count; ++i)
-        stops.emplace_back(sequence.stop_strings[i].bytes, sequence.stop_strings[i].count);
+shm::Result<bool> check_stop_strings(const croupier_sequence& sequence) {
     try {
-        return Text(table_, rules_of(std::move(stops), sequence.params->min_tokens, sequence.params->flags),
+        (void)text::StopAutomaton(stops_of(sequence));
+        return true;
+    } catch (const text::TextError& error) {
+        return refused(sequence.uid, error);
+    }
+}
+
+shm::Result<SessionTexts::Text> SessionTexts::make(const croupier_sequence& sequence) const {
+    try {
+        return Text(table_, rules_of(stops_of(sequence), sequence.params->min_tokens, sequence.params->flags),
                     {sequence.prompt, sequence.prompt_count}, {sequence.output, sequence.output_count});
     } catch (const text::TextError& error) {
-        return shm::fail(shm::Errc::bad_argument,
-                         "sequence " + std::to_string(sequence.uid) + ": " + error.what());
+        return refused(sequence.uid, error);
     }
 }
 

@@ -31,6 +31,9 @@ struct FoundText {
 // CROUPIER_STOPPED_...
 std::uint16_t flag_of(const text::FoundStop& stop);
 
+// Of a client that keeps no texts, which would refuse the same ones.
+shm::Result<bool> check_stop_strings(const croupier_sequence& sequence);
+
 class SessionTexts {
   public:
     explicit SessionTexts(text::TokenTable table) : table_(std::move(table)) {}

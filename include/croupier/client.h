@@ -75,7 +75,10 @@ typedef struct croupier_open_options {
     /* Columns of a step, of whatever rows. 0: max_batch. Where windows have several rows each, LEAN then
      * needs shared memory for a whole row of each window, in place of each row. */
     uint32_t max_windows;
-    uint32_t reserved; /* 0 */
+    /* 1: this client keeps no texts, for which it decodes each token: croupier_text() and
+     * croupier_text_stop() fail, and what decisions say of a text beside their flags is 0. Samplers look for
+     * stop strings anyway. */
+    uint32_t without_texts;
     /* The path of the model's tokenizer.json or tiktoken file, for stop strings and croupier_text(). NULL:
      * the session has neither. It is read here and now; samplers get the bytes of its tokens with the
      * session. */

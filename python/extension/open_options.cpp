@@ -36,7 +36,8 @@ namespace {
     FIELD(randoms_supplied)          \
     FIELD(padded_vocab)              \
     FIELD(max_logprobs)              \
-    FIELD(max_support)
+    FIELD(max_support)               \
+    FIELD(without_texts)
 #define CROUPIER_OPEN_TEXTS(FIELD) \
     FIELD(endpoint)                \
     FIELD(name)                    \
@@ -49,7 +50,7 @@ namespace {
 constexpr std::size_t bytes_of_fields() {
     using Options = croupier_open_options;
     std::size_t bytes = sizeof(Options::size) + sizeof(Options::version) + sizeof(Options::dtype) +
-                        sizeof(Options::transport) + sizeof(Options::timeout_ms) + sizeof(Options::reserved);
+                        sizeof(Options::transport) + sizeof(Options::timeout_ms);
     bytes += sizeof(Options::order) + sizeof(Options::shard_ids);
     bytes += sizeof(Options::relay);  // NOLINT(bugprone-sizeof-expression): the pointer's own size
 #define CROUPIER_ADD(field) bytes += sizeof(Options::field);

@@ -146,6 +146,22 @@ def values_of(text: str) -> list[tuple[int, int]]:
     return values
 
 
+def test_a_client_without_texts_has_the_samplers_stops(daemon: Daemon, name: str, tokenizer: Path) -> None:
+    with daemon.open(name, tokenizer=tokenizer, without_texts=1) as session:
+        writer = croupier.Writer(session.segment_path)
+        session.add(1, [0], params=GREEDY, stop_strings=["zzz", "two\u20ac"])
+        decisions = [decide(session, writer, token) for token in (0, 1, 2, 3)]
+        assert [each.stopped for each in decisions] == [None] * 3 + ["stop_string"]
+        assert decisions[-1].text_bytes == 0
+        fails("bad_argument", lambda: session.text(1), "this client keeps no texts")
+        fails("bad_argument", lambda: session.text_stop(1), "with the option without_texts 0")
+        fails("bad_argument", lambda: session.add(2, [0], stop_strings=["a", ""]), "stop_strings[1] is empty")
+        # Another one of the same session may keep them.
+        session.detach()
+    with daemon.open(name, tokenizer=tokenizer, resume=1) as session:
+        assert session.text(1) == b"one "
+
+
 def test_what_is_no_stop_string_is_refused(daemon: Daemon, name: str, tokenizer: Path) -> None:
     with daemon.open(name, tokenizer=tokenizer) as session:
         fails("bad_argument", lambda: session.add(1, [0], stop_strings="abc"), "stop_strings is 'abc'")

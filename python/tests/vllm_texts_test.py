@@ -17,6 +17,7 @@ from transformers import TokenizersBackend  # noqa: E402
 from vllm import SamplingParams  # noqa: E402
 from vllm.v1.engine.detokenizer import IncrementalDetokenizer  # noqa: E402
 
+from croupier import Error  # noqa: E402
 from croupier.vllm.options import Options  # noqa: E402
 from croupier.vllm.texts import Texts, Unfinished, bytes_of, unfinished_parts  # noqa: E402
 from support import Daemon  # noqa: E402
@@ -283,4 +284,6 @@ def test_a_host_that_takes_the_tokenizer_has_it(daemon: Daemon, monkeypatch: Any
     session, looking = executor.WithSession()._opened(Options(), Options(), texts, **asked)
     assert looking is texts
     session.add(1, [0], stop_strings=["ab"])
+    with pytest.raises(Error, match="this client keeps no texts"):
+        session.text(1)
     session.close()

@@ -283,7 +283,8 @@ def with_texts(open_session: Callable[..., Session], texts: Texts | None) -> tup
         return open_session(), None
     try:
         with texts.file() as path:
-            return open_session(tokenizer=path), texts
+            # Samplers alone look at it: vLLM's front end decodes what it shows.
+            return open_session(tokenizer=path, without_texts=1), texts
     except Exception as error:
         session = open_session()
         logger.warning("vLLM's front end alone looks for stop strings: %s", error)
