@@ -19,10 +19,10 @@ constexpr std::uint32_t kMaxPosition = std::numeric_limits<std::uint32_t>::max()
 
 const std::vector<std::string>& known_keys() {
     static const std::vector<std::string> names = {
-        "logits",   "row",        "dtype",  "tile",     "ranks",        "params",
-        "prompt",   "output",     "seed",   "position", "draws",        "support",
-        "logprobs", "mask",       "impl",   "target",   "feedback",     "max_length",
-        "hot",      "hot_blocks", "random", "decided",  "stop_strings", "keep_special"};
+        "logits",  "row",          "dtype",        "tile",        "ranks",   "params",     "prompt",
+        "output",  "seed",         "position",     "draws",       "support", "logprobs",   "mask",
+        "impl",    "target",       "feedback",     "max_length",  "hot",     "hot_blocks", "random",
+        "decided", "stop_strings", "keep_special", "stop_at_json"};
     return names;
 }
 
@@ -234,6 +234,7 @@ Case read_case(const Json& request, RowFiles& files) {
     result.random = read_random(fields, result);
     result.stop_strings = read_stop_strings(fields);
     result.keep_special = fields.boolean("keep_special", false);
+    result.stop_at_json = fields.boolean("stop_at_json", false);
     result.decided = read_decided(fields);
     result.impl = static_cast<Impl>(fields.choice("impl", {"fast", "reference"}, 0));
     if (fields.has("target")) result.target = target_of(fields.text("target", ""));

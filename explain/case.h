@@ -38,8 +38,10 @@ struct Case {
     std::uint32_t position = 0;
     std::uint32_t max_length = 0;
     std::optional<std::uint32_t> random;  // the first word of randoms, if a writer supplied it
-    // The sequence ends where its text has one of these; `keep_special`: special tokens are in the text.
+    // The sequence ends where its text has one of these, or a JSON value; `keep_special`: special tokens are
+    // in the text.
     std::vector<std::string> stop_strings;
+    bool stop_at_json = false;
     bool keep_special = false;
     std::optional<Decided> decided;
     std::uint32_t draws = 1;

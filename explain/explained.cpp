@@ -103,15 +103,19 @@ std::string history_of(const Case& of, const TokenTexts& texts) {
 }
 
 // Of tokens that have a text. Without one nobody but the daemon knows what the token completes.
-std::optional<std::size_t> completed_by(const Case& of, const TokenTexts& texts, std::int32_t token) {
-    if (of.stop_strings.empty() || texts.empty() || !texts.table().fault().empty()) return std::nullopt;
-    const text::TextRules rules{of.stop_strings, of.params.sampling.min_tokens, false, !of.keep_special};
+std::optional<text::FoundStop> completed_by(const Case& of, const TokenTexts& texts, std::int32_t token) {
+    const bool stops = !of.stop_strings.empty() || of.stop_at_json;
+    if (!stops || texts.empty() || !texts.table().fault().empty()) return std::nullopt;
+    const text::TextRules rules{of.stop_strings, of.params.sampling.min_tokens, false, !of.keep_special,
+                                of.stop_at_json};
     text::SequenceText sequence(texts.table(), rules, of.prompt);
     std::string unused;
     for (const std::int32_t each : of.output) (void)sequence.add(each, unused);
-    const auto stop = sequence.add(token, unused).stop;
-    if (!stop) return std::nullopt;
-    return stop->index;
+    return sequence.add(token, unused).stop;
+}
+
+bool is_json(const text::FoundStop& stop) {
+    return stop.kind == text::FoundStop::Kind::json;
 }
 
 void add_running(Explained& result) {
@@ -152,6 +156,7 @@ Explained explain_case(Case of, Decider& decider, const TokenTexts& texts) {
         result.note = "Tokens are shown as the tokenizer's file writes them: " + fault;
     for (const std::string& stop : of.stop_strings)
         result.stop_strings.push_back("\"" + text::shown_text(stop) + "\"");
+    result.stop_at_json = of.stop_at_json;
     result.completed = completed_by(of, texts, decision.token);
     const Before before(of.row);
     add_top(of, texts, before, result);
@@ -176,10 +181,14 @@ std::string flags_in_words(const Explained& explained) {
 }
 
 std::string stops_in_words(const Explained& explained) {
-    if (explained.stop_strings.empty()) return "";
-    std::string text = fmt::format("stop strings: {}", fmt::join(explained.stop_strings, ", "));
-    if (explained.completed)
-        text += fmt::format("; the token completes {}", explained.stop_strings[*explained.completed]);
+    std::string text;
+    if (!explained.stop_strings.empty())
+        text = fmt::format("stop strings: {}", fmt::join(explained.stop_strings, ", "));
+    if (explained.stop_at_json) text += text.empty() ? "stop_at_json" : ", and stop_at_json";
+    if (const auto& stop = explained.completed) {
+        text += fmt::format("; the token completes {}",
+                            is_json(*stop) ? "a JSON value" : explained.stop_strings[stop->index]);
+    }
     return text;
 }
 
@@ -225,7 +234,9 @@ OrderedJson to_json(const Explained& e) {
     if (!e.history.empty()) result["history"] = e.history;
     if (!e.note.empty()) result["note"] = e.note;
     if (!e.stop_strings.empty()) result["stop_strings"] = e.stop_strings;
-    if (e.completed) result["completes_stop_string"] = *e.completed;
+    if (e.stop_at_json) result["stop_at_json"] = true;
+    if (e.completed && is_json(*e.completed)) result["completes_json"] = true;
+    if (e.completed && !is_json(*e.completed)) result["completes_stop_string"] = e.completed->index;
     if (e.decided) {
         result["decided"] = {
             {"step", e.decided->step}, {"token", e.decided->token}, {"path", e.decided->path}};

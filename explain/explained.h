@@ -10,6 +10,7 @@
 #include "explain/decider.h"
 #include "explain/token_texts.h"
 #include "explain/values.h"
+#include "text/sequence_text.h"
 
 namespace croupier::explain {
 
@@ -39,10 +40,11 @@ struct Explained {
     std::string text;     // text of the token, as in TokenShare
     std::string history;  // text of the last tokens before it; empty if they have no text
     std::string note;     // a note for the page; may be empty
-    // Of the request, quoted and safe to display; and which of them the token completes, if its text is
+    // Of the request, quoted and safe to display; and what of them the token completes, if its text is
     // known.
     std::vector<std::string> stop_strings;
-    std::optional<std::size_t> completed;
+    bool stop_at_json = false;
+    std::optional<text::FoundStop> completed;
     std::optional<Decided> decided;  // the daemon's answer
     std::string chooser;             // how the token was chosen, as text
     Outcome outcome;                 // of the reference
@@ -63,7 +65,7 @@ Explained explain_case(Case of, Decider& decider, const TokenTexts& texts = {});
 std::string agreement_in_words(const Explained& explained);
 // "none", or the flags' names.
 std::string flags_in_words(const Explained& explained);
-// Which stop strings the request has, and whether the token completes one; empty without any.
+// At what of its text the request stops, and whether the token completes it; empty without any.
 std::string stops_in_words(const Explained& explained);
 // How often the token occurs in the history, and its bias; empty for a token with neither.
 std::string standing_in_words(const TokenShare& share);

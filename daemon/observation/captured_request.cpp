@@ -180,6 +180,7 @@ Json request_of(const proto::CapturedHead& head, std::span<const std::byte> capt
     if (!stops) throw explain::RequestError("the stop strings of the captured decision are none");
     add(request, "stop_strings", *stops);
     if ((sampling.flags & proto::kKeepSpecial) != 0) request["keep_special"] = true;
+    if ((sampling.flags & proto::kStopAtJson) != 0) request["stop_at_json"] = true;
     if (head.randoms_supplied != 0) request["random"] = head.random;
     if ((sampling.flags & proto::kNoLogprob) == 0) request["logprobs"] = sampling.logprobs;
     if (head.feedback.weight != 0.0 || head.feedback.level != 0.0)

@@ -168,14 +168,14 @@ TEST_CASE("what /explain gives decides the daemon's token with a hot set, an ord
     explain_all(explaining, engine);
 }
 
-TEST_CASE("what /explain gives has the sequence's stop strings") {
+TEST_CASE("what /explain gives has what ends the sequence's text") {
     const Explaining explaining;
     EngineShape shape = shape_of(1);
     shape.pieces = small_alphabet_pieces(shape.vocab);
     SmallEngine engine(explaining.daemon.endpoint(), "engine", shape);
     client::Sequence made = SmallEngine::sequence(1, shape.vocab);
     made.stop_strings = {"ab\u20AC", "bb"};
-    made.params.flags |= CROUPIER_KEEP_SPECIAL;
+    made.params.flags |= CROUPIER_KEEP_SPECIAL | CROUPIER_STOP_AT_JSON;
     engine.admit(made);
     engine.admit(SmallEngine::sequence(2, shape.vocab));
     Asked asked = explaining.ask(1);
@@ -183,6 +183,7 @@ TEST_CASE("what /explain gives has the sequence's stop strings") {
     const auto request = asked.json();
     CHECK(request.at("stop_strings") == nlohmann::json{"ab\u20AC", "bb"});
     CHECK(request.at("keep_special") == true);
+    CHECK(request.at("stop_at_json") == true);
     check_explained(request, engine.streams().at(1).back(), 0);
     Asked other = explaining.ask(2);
     engine.step();

@@ -223,6 +223,30 @@ TEST_CASE("explain: stop strings are shown, and which of them the token complete
     CHECK_THROWS_WITH(read_case(wrong, files), Contains("allowed: a list of up to 16 strings"));
 }
 
+TEST_CASE("explain: that a token completes a JSON value or a loop is shown") {
+    RowFiles files;
+    Decider decider;
+    const TokenTexts texts = TokenTexts::parse(
+        R"({"decoder": {"type": "Fuse"}, "model": {"vocab": {"[1": 0, "] a": 1, "c": 2, "x": 3}}})", "");
+    Json asked = {{"logits", {0, 9, 0, 0}}, {"output", {0}}, {"stop_at_json", true}};
+    asked["params"] = {{"temperature", 0}};
+    const Explained account = explain_case(read_case(asked, files), decider, texts);
+    CHECK(stops_in_words(account) == "stop_at_json; the token completes a JSON value");
+    CHECK(to_json(account).at("completes_json") == true);
+    CHECK_FALSE(to_json(account).contains("completes_stop_string"));
+    CHECK(stops_in_words(explain_case(read_case(asked, files), decider)) == "stop_at_json");
+    // The first byte that completes something counts.
+    asked["stop_strings"] = {"x", " a"};
+    CHECK(stops_in_words(explain_case(read_case(asked, files), decider, texts)) ==
+          R"(stop strings: "x", "␣a", and stop_at_json; the token completes a JSON value)");
+    asked["stop_strings"] = {"x", "]"};
+    CHECK_THAT(stops_in_words(explain_case(read_case(asked, files), decider, texts)),
+               Contains(R"(the token completes "]")"));
+    asked = {{"logits", {0, 9, 0, 0}}, {"output", {2, 1}}};
+    asked["params"] = {{"temperature", 0}, {"loop_max_period", 1}, {"loop_count", 2}};
+    CHECK(flags_in_words(explain_case(read_case(asked, files), decider)) == "stopped_by_loop, greedy");
+}
+
 TEST_CASE("explain: of a tokenizer without a decoder it is said that tokens are shown as its file has them") {
     RowFiles files;
     Decider decider;
