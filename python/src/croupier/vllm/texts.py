@@ -100,7 +100,7 @@ def _backend_of(model_config: Any) -> Any:
     for name in ("VLLM_USE_RUST_FRONTEND", "VLLM_USE_FASTOKENS"):
         if os.environ.get(name, "0") not in ("", "0"):
             raise ValueError(f"{name} is set, which decodes in another way")
-    # The engine core has it already, for grammars.
+    # The engine core takes it from the same cache later, for grammars.
     tokenizer = cached_tokenizer_from_config(model_config)
     if not isinstance(tokenizer, TokenizersBackend):
         raise ValueError(f"its tokenizer is {type(tokenizer).__name__}, none of Hugging Face's fast ones")
