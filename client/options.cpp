@@ -46,6 +46,8 @@ std::optional<std::string> options_fault(const croupier_open_options& options, c
         return "steps_in_flight is " + std::to_string(options.steps_in_flight) + ", allowed is 1 to " +
                std::to_string(proto::kMaxSlots);
     }
+    if (options.without_texts > 1)
+        return "without_texts is " + std::to_string(options.without_texts) + ", allowed is 0 to 1";
     if (options.order != nullptr && options.hotness_file != nullptr) {
         return "order and hotness_file are both given, a session has one order: leave one of them NULL";
     }

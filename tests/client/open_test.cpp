@@ -126,7 +126,7 @@ TEST_CASE("an option outside its range is refused by its name, before the daemon
         {"tp is 65, allowed is 1 to 64", [](auto& o) { o.tp = 65; }},
         {"max_batch is 0", [](auto& o) { o.max_batch = 0; }},
         {"max_windows is 65, allowed is 0 to 64", [](auto& o) { o.max_windows = 65; }},
-        {"a reserved field is set", [](auto& o) { o.reserved = 1; }},
+        {"without_texts is 2, allowed is 0 to 1", [](auto& o) { o.without_texts = 2; }},
         {"steps_in_flight is 0, allowed is 1 to 64", [](auto& o) { o.steps_in_flight = 0; }},
         {"steps_in_flight is 65", [](auto& o) { o.steps_in_flight = 65; }},
         {"dtype is 3, allowed is 0 to 2", [](auto& o) { o.dtype = 3; }},
