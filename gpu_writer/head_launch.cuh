@@ -61,7 +61,10 @@ cudaError_t launch_as(const HeadProduct& product, cudaStream_t stream) {
     config.blockDim = T::kThreads;
     config.dynamicSmemBytes = T::kSharedBytes;
     config.stream = stream;
-    return cudaLaunchKernelEx(&config, fused_head<D, T>, head, hidden, work);
+    status = cudaLaunchKernelEx(&config, fused_head<D, T>, head, hidden, work);
+    // Else the next launch of another kernel would report it as its own.
+    if (status != cudaSuccess) (void)cudaGetLastError();
+    return status;
 }
 
 template <Dtype D, class T>

@@ -15,7 +15,11 @@ shm::Result<HeadRows> HeadRows::make(const SliceShape& slice, const Memory& memo
         return rows;
     }
     rows.status_ = head::load_head_kernels(slice.dtype);
-    if (rows.status_ != cudaSuccess) return rows;
+    if (rows.status_ != cudaSuccess) {
+        // Else the next launch of another kernel would report it as its own.
+        (void)cudaGetLastError();
+        return rows;
+    }
     std::vector<std::int32_t> numbers(std::size_t{2} * memory.max_batch, -1);
     std::iota(numbers.begin(), numbers.begin() + memory.max_batch, 0);
     const std::string what = "the numbers of rows";
