@@ -210,10 +210,10 @@ static inline int croupier_writer_enqueue(croupier_writer* writer, void* stream,
  * place there. For lean steps on a GPU of compute capability 9.0, in bf16 or fp16, and a writer whose rows
  * are CROUPIER_WRITER_ROWS_COPIED; refused elsewhere. `rows`: NULL, or the arrays, with logits NULL: row_of
  * counts rows of hidden. Later work of the stream may write over the matrices. A captured enqueue keeps their
- * addresses and sizes: both must be there at each replay, with whatever values. A column that is
- * beyond the rows has none in a replayed step and behind a capture; elsewhere the call is refused. On an H100,
- * with 151,936 ids and 3,584 elements, plain steps of up to 64 columns are sooner there than those of a
- * product that the engine enqueues itself, and those of 128 and more are later by 3 to 6 %. */
+ * addresses and sizes: both must be there at each replay, with whatever values. A column that is beyond the
+ * rows has none in a replayed step and behind a capture; elsewhere the call is refused. On an H100, with
+ * 151,936 ids and 3,584 elements, plain steps of up to 64 columns are sooner there than those of a product
+ * that the engine enqueues itself, and those of 128 and more are later by 3 to 6 %. */
 int croupier_writer_enqueue_head(croupier_writer* writer, void* stream, const croupier_head* head,
                                  const croupier_rows* rows, croupier_error* error);
 
