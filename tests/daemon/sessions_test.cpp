@@ -114,7 +114,7 @@ TEST_CASE("every quota refuses what is beyond it, naming its key, and lets its l
     lists.vocab = 1000;
     lists.max_batch = lists.max_sequences = 8;
     lists.max_length = 256;
-    lists.max_list_tokens = 1025;
+    lists.max_list_tokens = 2049;
     CHECK_THAT(failure_of([&] { client::Session{lists}; }), Contains("sessions.max_list_tokens"));
     EngineShape large;
     large.steps_in_flight = 64;
