@@ -48,21 +48,28 @@ constexpr std::size_t kWorkspace = std::size_t{64} << 20U;
 
 }  // namespace
 
-#define CROUPIER_FOUND(member, name) decltype(::name)* member = find<decltype(::name)>(#name)
-
 struct CublasProduct::State {
-    CROUPIER_FOUND(create, cublasLtCreate);
-    CROUPIER_FOUND(destroy, cublasLtDestroy);
-    CROUPIER_FOUND(create_product, cublasLtMatmulDescCreate);
-    CROUPIER_FOUND(destroy_product, cublasLtMatmulDescDestroy);
-    CROUPIER_FOUND(set_product, cublasLtMatmulDescSetAttribute);
-    CROUPIER_FOUND(create_layout, cublasLtMatrixLayoutCreate);
-    CROUPIER_FOUND(destroy_layout, cublasLtMatrixLayoutDestroy);
-    CROUPIER_FOUND(create_preference, cublasLtMatmulPreferenceCreate);
-    CROUPIER_FOUND(destroy_preference, cublasLtMatmulPreferenceDestroy);
-    CROUPIER_FOUND(set_preference, cublasLtMatmulPreferenceSetAttribute);
-    CROUPIER_FOUND(find_heuristics, cublasLtMatmulAlgoGetHeuristic);
-    CROUPIER_FOUND(multiply, cublasLtMatmul);
+    decltype(::cublasLtCreate)* create = find<decltype(::cublasLtCreate)>("cublasLtCreate");
+    decltype(::cublasLtDestroy)* destroy = find<decltype(::cublasLtDestroy)>("cublasLtDestroy");
+    decltype(::cublasLtMatmulDescCreate)* create_product =
+        find<decltype(::cublasLtMatmulDescCreate)>("cublasLtMatmulDescCreate");
+    decltype(::cublasLtMatmulDescDestroy)* destroy_product =
+        find<decltype(::cublasLtMatmulDescDestroy)>("cublasLtMatmulDescDestroy");
+    decltype(::cublasLtMatmulDescSetAttribute)* set_product =
+        find<decltype(::cublasLtMatmulDescSetAttribute)>("cublasLtMatmulDescSetAttribute");
+    decltype(::cublasLtMatrixLayoutCreate)* create_layout =
+        find<decltype(::cublasLtMatrixLayoutCreate)>("cublasLtMatrixLayoutCreate");
+    decltype(::cublasLtMatrixLayoutDestroy)* destroy_layout =
+        find<decltype(::cublasLtMatrixLayoutDestroy)>("cublasLtMatrixLayoutDestroy");
+    decltype(::cublasLtMatmulPreferenceCreate)* create_preference =
+        find<decltype(::cublasLtMatmulPreferenceCreate)>("cublasLtMatmulPreferenceCreate");
+    decltype(::cublasLtMatmulPreferenceDestroy)* destroy_preference =
+        find<decltype(::cublasLtMatmulPreferenceDestroy)>("cublasLtMatmulPreferenceDestroy");
+    decltype(::cublasLtMatmulPreferenceSetAttribute)* set_preference =
+        find<decltype(::cublasLtMatmulPreferenceSetAttribute)>("cublasLtMatmulPreferenceSetAttribute");
+    decltype(::cublasLtMatmulAlgoGetHeuristic)* find_heuristics =
+        find<decltype(::cublasLtMatmulAlgoGetHeuristic)>("cublasLtMatmulAlgoGetHeuristic");
+    decltype(::cublasLtMatmul)* multiply = find<decltype(::cublasLtMatmul)>("cublasLtMatmul");
 
     cublasLtHandle_t handle = nullptr;
     cublasLtMatmulDesc_t product = nullptr;
