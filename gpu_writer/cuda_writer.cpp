@@ -118,7 +118,7 @@ shm::Result<bool> CudaWriter::enqueue(void* stream, const EnqueuedRows& rows, co
     auto* const worker = static_cast<cudaStream_t>(stream);
     CROUPIER_TRY_VALUE(captured, is_captured(worker));
     if (head != nullptr) {
-        CROUPIER_TRY(check_head(rows, *head, captured));
+        CROUPIER_TRY(check_rows_of_head(rows, *head, captured));
     }
     if (captured && !has_replays_) {
         CROUPIER_TRY(begin_replays());
@@ -133,8 +133,8 @@ shm::Result<bool> CudaWriter::enqueue(void* stream, const EnqueuedRows& rows, co
 }
 
 // Of a step that a launch finds, columns beyond the head's rows have none.
-shm::Result<bool> CudaWriter::check_head(const EnqueuedRows& rows, const EnqueuedHead& head,
-                                         bool captured) const {
+shm::Result<bool> CudaWriter::check_rows_of_head(const EnqueuedRows& rows, const EnqueuedHead& head,
+                                                 bool captured) const {
     CROUPIER_TRY(can_compute());
     const bool is_known = !captured && !has_replays_ && enqueued_ < begun();
     if (!is_known || rows.row_of != nullptr) return true;

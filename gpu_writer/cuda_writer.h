@@ -64,7 +64,8 @@ class CudaWriter : public StepWriter {
 
   private:
     shm::Result<bool> check_inputs(const EnqueuedRows& rows);
-    shm::Result<bool> check_head(const EnqueuedRows& rows, const EnqueuedHead& head, bool captured) const;
+    shm::Result<bool> check_rows_of_head(const EnqueuedRows& rows, const EnqueuedHead& head,
+                                         bool captured) const;
     shm::Result<bool> queue(const BegunStep& step) override;
     void forget_after(std::uint64_t finished) override;
     shm::Result<bool> send_tokens(void* stream, const proto::StoredArray<const proto::Decision>& decisions,

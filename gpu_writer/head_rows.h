@@ -25,7 +25,8 @@ class HeadRows {
     static shm::Result<HeadRows> make(const SliceShape& slice, const Memory& memory);
 
     shm::Result<bool> can_compute() const;
-    // Those of a step's columns, into `to`, and the maxima of their blocks. `rows` are told of both.
+    // Computes the logits of a step's columns into `to`, and the maxima of their blocks; stores in `rows`
+    // where both stand.
     shm::Result<bool> compute(const EnqueuedHead& head, std::uint32_t columns, std::byte* to, LeanRows& rows,
                               cudaStream_t stream) const;
 

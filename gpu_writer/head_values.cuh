@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "gpu_writer/device_only.cuh"
+#include "gpu_writer/element_codes.h"
 #include "gpu_writer/head_hopper.cuh"
 #include "gpu_writer/head_product.h"
 #include "gpu_writer/head_wgmma.cuh"
@@ -24,16 +25,12 @@ struct PairOf;
 template <>
 struct PairOf<Dtype::bf16> {
     using Type = __nv_bfloat162;
-    static constexpr std::uint32_t kMinusInfinity = 0xFF80;
-    static constexpr std::uint32_t kInfinity = 0x7F80;
     static __device__ Type rounded(float first, float second) { return __floats2bfloat162_rn(first, second); }
     static __device__ float2 values(Type pair) { return __bfloat1622float2(pair); }
 };
 template <>
 struct PairOf<Dtype::fp16> {
     using Type = __half2;
-    static constexpr std::uint32_t kMinusInfinity = 0xFC00;
-    static constexpr std::uint32_t kInfinity = 0x7C00;
     static __device__ Type rounded(float first, float second) { return __floats2half2_rn(first, second); }
     static __device__ float2 values(Type pair) { return __half22float2(pair); }
 };
@@ -168,7 +165,7 @@ struct ThreadLogits {
             if (place.has_row(row_of_thread() + half * 8)) continue;
 #pragma unroll
             for (std::uint32_t i = 0; i < kPairs; ++i)
-                pairs[i][half] = pair_of<D>(PairOf<D>::kMinusInfinity * 0x10001U);
+                pairs[i][half] = pair_of<D>(minus_infinity(D) * 0x10001U);
         }
     }
 

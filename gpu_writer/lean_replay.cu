@@ -133,7 +133,7 @@ __global__ void __launch_bounds__(kFindThreads)
     while (load_now(ring.told + record.slot) < record.told) {
     }
     __threadfence();
-    // Rows that are copied are told of behind that.
+    // Where rows are copied, the kernel that copies them tells where they are.
     if (record.kept != nullptr && rows.logits != nullptr) return;
     const std::int32_t* const rows_of = ring.rows_of + std::uint64_t{record.slot} * ring.max_batch;
     tell_rows(ring.rows[record.slot], record.opening, logits_of(rows, record), rows.row_stride,

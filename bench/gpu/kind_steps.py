@@ -56,6 +56,27 @@ def asked(given: dict[str, Any]) -> Request:
     return translate(SimpleNamespace(**fields, all_stop_token_ids=set(fields["stop_token_ids"])), Limits())
 
 
+def open_lean(
+    daemon: Daemon, name: str, vocab: int, dtype: str, columns: int, **others: int
+) -> croupier.Session:
+    """A session for requests of any kind, with room for those that come and those that go."""
+    return daemon.open(
+        name=name,
+        vocab=vocab,
+        dtype=dtype,
+        transport="lean",
+        steps_in_flight=3,
+        max_batch=columns,
+        max_sequences=2 * columns,
+        max_length=PROMPT + LENGTH + 10,
+        max_bias=Limits.max_bias,
+        max_stop_ids=Limits.max_stop_ids,
+        max_list_tokens=Limits.max_list_tokens,
+        max_logprobs=Limits.max_logprobs,
+        **others,
+    )
+
+
 def admit(session: croupier.Session, requests: list[Request], first: int, vocab: int) -> list[int]:
     for place, request in enumerate(requests):
         uid = first + place
@@ -74,20 +95,7 @@ def measure(daemon: Daemon, place: argparse.Namespace, kind: str, columns: int, 
     stream = torch.cuda.current_stream().cuda_stream if on_gpu else 0
     requests = [asked(given) for given in kinds.batch_of(kind, columns)]
     clock, done, first = Clock(device), 0, 1
-    with daemon.open(
-        name=f"{kind}-{columns}-{dtype}",
-        vocab=place.vocab,
-        dtype=dtype,
-        transport="lean",
-        steps_in_flight=3,
-        max_batch=columns,
-        max_sequences=2 * columns,
-        max_length=PROMPT + LENGTH + 10,
-        max_bias=Limits.max_bias,
-        max_stop_ids=Limits.max_stop_ids,
-        max_list_tokens=Limits.max_list_tokens,
-        max_logprobs=Limits.max_logprobs,
-    ) as session:
+    with open_lean(daemon, f"{kind}-{columns}-{dtype}", place.vocab, dtype, columns) as session:
         writer = croupier.Writer(session.segment_path, device=torch.cuda.current_device() if on_gpu else -1)
         while done < place.steps:
             uids = admit(session, requests, first, place.vocab)

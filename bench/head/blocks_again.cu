@@ -11,8 +11,7 @@ constexpr std::uint32_t kAgainStages = 6;
 constexpr std::uint32_t kAgainSteps = 4;  // of kStepElements, in a stage
 constexpr std::uint32_t kAgainHeadBytes = kAgainRows * kRowBytes;
 constexpr std::uint32_t kAgainHiddenBytes = kAskedColumns * kRowBytes;
-// The instruction reads 64 rows. Those behind the 16 are whatever stands there, and nobody looks at their
-// products: rows do not mix.
+// The instruction reads 64 rows, and only 16 are loaded. The products of the others are not used.
 constexpr std::uint32_t kAgainSlack = kBlockRows * kRowBytes - kAgainHeadBytes;
 constexpr std::uint32_t kAgainAlignment = 1024;
 constexpr std::uint32_t kAgainSharedBytes =
@@ -79,7 +78,7 @@ __device__ void store_again(const float (&sums)[kAskedColumns / 2], const AgainW
         const bool is_there = entry >= work.lead && entry < work.lead + work.entries;
         const std::uint32_t codes = is_there
                                         ? codes_of(PairOf<D>::rounded(sums[2 * half], sums[2 * half + 1]))
-                                        : PairOf<D>::kMinusInfinity * 0x10001U;
+                                        : minus_infinity(D) * 0x10001U;
         to[pair_of_thread() * 2 * kBlockRows + row] = static_cast<std::uint16_t>(codes);
         to[(pair_of_thread() * 2 + 1) * kBlockRows + row] = static_cast<std::uint16_t>(codes >> 16U);
     }

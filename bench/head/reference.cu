@@ -20,7 +20,7 @@ __device__ float value_of(std::uint32_t code) {
 // Numbers that ascend as logits do. Zeros are equal, and NaNs are above all.
 template <Dtype D>
 __device__ std::uint32_t rank_of_code(std::uint32_t code) {
-    if ((code & 0x7FFFU) > PairOf<D>::kInfinity) return 0xFFFFU;
+    if ((code & 0x7FFFU) > (minus_infinity(D) & 0x7FFFU)) return 0xFFFFU;
     const std::uint32_t one_zero = code == 0x8000U ? 0U : code;
     return one_zero ^ ((one_zero & 0x8000U) != 0 ? 0xFFFFU : 0x8000U);
 }
@@ -144,7 +144,7 @@ __global__ void count_again(HeadProduct call, const AskedBlock* asked, const std
     const std::int64_t entry = std::int64_t{block} * kBlockRows + threadIdx.x - call.lead;
     const bool is_there = entry >= 0 && entry < call.entries;
     const std::uint32_t right =
-        is_there ? call.logits[column * call.logits_stride + entry] : PairOf<D>::kMinusInfinity;
+        is_there ? call.logits[column * call.logits_stride + entry] : minus_infinity(D);
     const std::uint64_t at =
         (std::uint64_t{blockIdx.x} * kAskedColumns + threadIdx.y) * kBlockRows + threadIdx.x;
     if (again[at] != right) atomicAdd(count, 1ULL);

@@ -7,7 +7,8 @@ Writer.enqueue_head(), by turns.
 PYTHONPATH as for bench/gpu/kind_steps.py, and bench/gpu itself. Microseconds of the GPU's stream, from the
 first enqueue on, and of the host's calls. The two ways round products otherwise, so that a token may differ
 now and then: these are counted. Before that, steps of small whole numbers, whose sums are exact in any order,
-ask for each control, half of their columns under a mask: no token may differ, by one rank and by two. With --tokens alone nothing is timed.
+ask for each control, half of their columns under a mask: no token may differ, by one rank and by two. With
+--tokens alone nothing is timed.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ import kinds
 import torch
 from daemon_process import Daemon
 from gpu_steps import KINDS, LENGTH, PATIENCE, Clock, check_errors, row_number
-from kind_steps import PROMPT, Limits, admit, asked
+from kind_steps import admit, asked, open_lean
 
 import croupier
 
@@ -68,22 +69,8 @@ class Way:
         self, daemon: Daemon, place: argparse.Namespace, name: str, columns: int, tp: int, mask_rows: int
     ) -> None:
         self.fused = name == "fused"
-        self.session = daemon.open(
-            name=f"{name}-{columns}-{tp}",
-            vocab=place.vocab,
-            dtype=place.dtype,
-            transport="lean",
-            tp=tp,
-            steps_in_flight=3,
-            max_batch=columns,
-            mask_rows=mask_rows,
-            max_sequences=2 * columns,
-            max_length=PROMPT + LENGTH + 10,
-            max_bias=Limits.max_bias,
-            max_stop_ids=Limits.max_stop_ids,
-            max_list_tokens=Limits.max_list_tokens,
-            max_logprobs=Limits.max_logprobs,
-        )
+        named = f"{name}-{columns}-{tp}"
+        self.session = open_lean(daemon, named, place.vocab, place.dtype, columns, tp=tp, mask_rows=mask_rows)
         rows = "copied" if self.fused else "lent"
         self.writers = [
             croupier.Writer(self.session.segment_path, rank=rank, device=0, rows=rows) for rank in range(tp)

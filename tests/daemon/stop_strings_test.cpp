@@ -8,6 +8,7 @@
 #include "testing/session_files.h"
 #include "testing/small_engine.h"
 #include "tests/daemon/lean_deaths.h"
+#include "tests/daemon/text_script.h"
 
 using namespace croupier;
 using namespace croupier::testing;
@@ -56,39 +57,6 @@ std::size_t count_stops(const SmallEngine& engine) {
     }
     return count;
 }
-
-// One greedy sequence of tokens that its biases choose one after another, in a session of its own.
-class Script {
-  public:
-    Script(const DaemonProcess& daemon, EngineShape shape) : shape_(std::move(shape)) {
-        shape_.batch = 1;
-        engine_ = std::make_unique<SmallEngine>(daemon.endpoint(), "script", shape_);
-    }
-    // Decides one token of each, by adding the sequence again with its output so far.
-    croupier_decision decide(client::Sequence sequence, const std::vector<std::int32_t>& tokens) {
-        sequence.uid = 4;
-        sequence.params.temperature = 0.0;
-        croupier_decision last{};
-        for (const std::int32_t token : tokens) {
-            sequence.bias = {{token, 100.0F}};
-            engine_->admit(sequence);
-            engine_->step();
-            last = engine_->decisions().at(4).back();
-            REQUIRE(last.token == token);
-            sequence.output.push_back(token);
-            text_ = engine_->session().text(4);
-            engine_->finish(4);
-            if ((last.flags & CROUPIER_STOPPED) != 0) break;
-        }
-        return last;
-    }
-    const std::string& text() const { return text_; }
-
-  private:
-    EngineShape shape_;
-    std::unique_ptr<SmallEngine> engine_;
-    std::string text_;
-};
 
 std::string refusal_of(SmallEngine& engine, const std::vector<std::string>& stops) {
     client::Sequence made = SmallEngine::sequence(30, kVocab);
@@ -182,12 +150,11 @@ TEST_CASE("stop strings are found whoever dies, and text goes on where a client 
 
 TEST_CASE("of what ends a sequence at one token, stop strings come last") {
     const DaemonProcess daemon;
-    EngineShape shape;
-    shape.pieces.resize(10);
-    shape.pieces[1] = "one";
-    shape.pieces[2] = "two";
-    shape.pieces[3] = "\xE2\x82";
-    Script script(daemon, shape);
+    Pieces pieces(10);
+    pieces[1] = "one";
+    pieces[2] = "two";
+    pieces[3] = "\xE2\x82";
+    Script script(daemon, pieces);
     client::Sequence made = SmallEngine::sequence(4, kVocab);
     made.stop_strings = {"two"};
 
@@ -228,12 +195,11 @@ TEST_CASE("of what ends a sequence at one token, stop strings come last") {
 
 TEST_CASE("the string that is complete first ends the text, also within one long token") {
     const DaemonProcess daemon;
-    EngineShape shape;
-    shape.pieces.resize(10);
-    shape.pieces[1] = std::string(120, 'x') + "middle" + std::string(100, 'y') + "end" + std::string(27, 'z');
-    shape.pieces[2] = "e";
-    shape.pieces[3] = "nd";
-    Script script(daemon, shape);
+    Pieces pieces(10);
+    pieces[1] = std::string(120, 'x') + "middle" + std::string(100, 'y') + "end" + std::string(27, 'z');
+    pieces[2] = "e";
+    pieces[3] = "nd";
+    Script script(daemon, pieces);
     client::Sequence made = SmallEngine::sequence(4, kVocab);
     made.stop_strings = {"end", "middle", std::string(100, 'x') + "middle" + std::string(100, 'y') + "e"};
     croupier_decision last = script.decide(made, {1});

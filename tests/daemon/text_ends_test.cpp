@@ -8,6 +8,7 @@
 #include "testing/random_json.h"
 #include "testing/small_engine.h"
 #include "tests/daemon/lean_deaths.h"
+#include "tests/daemon/text_script.h"
 
 using namespace croupier;
 using namespace croupier::testing;
@@ -60,39 +61,6 @@ struct Ends {
             }
         }
     }
-};
-
-// One greedy sequence of tokens that its biases choose one after another.
-class Script {
-  public:
-    Script(const DaemonProcess& daemon, const Pieces& pieces) {
-        EngineShape shape;
-        shape.pieces = pieces;
-        shape.batch = 1;
-        engine_ = std::make_unique<SmallEngine>(daemon.endpoint(), "script", shape);
-    }
-    croupier_decision decide(client::Sequence sequence, const std::vector<std::int32_t>& tokens) {
-        sequence.uid = 4;
-        sequence.params.temperature = 0.0;
-        croupier_decision last{};
-        for (const std::int32_t token : tokens) {
-            sequence.bias = {{token, 100.0F}};
-            engine_->admit(sequence);
-            engine_->step();
-            last = engine_->decisions().at(4).back();
-            REQUIRE(last.token == token);
-            sequence.output.push_back(token);
-            text_ = engine_->session().text(4);
-            engine_->finish(4);
-            if ((last.flags & CROUPIER_STOPPED) != 0) break;
-        }
-        return last;
-    }
-    const std::string& text() const { return text_; }
-
-  private:
-    std::unique_ptr<SmallEngine> engine_;
-    std::string text_;
 };
 
 unsigned stopped(const croupier_decision& decision) {
