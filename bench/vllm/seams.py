@@ -158,6 +158,7 @@ SEAMS = [
     Seam(MASKS, "StructuredOutputsWorker", "apply_grammar_bitmask", ["self", "logits"]),
     Seam(SAMPLER, "Sampler", "add_request", ["self", "req_idx", "prompt_len", "sampling_params"], until=V33),
     Seam(SAMPLER, "Sampler", "add_request", ["self", "req_idx", "sampling_params"], since=V33),
+    Seam(LOGITS, "LogitsProcessor", "_apply_head", ["self", "lm_head", "hidden_states", "embedding_bias"]),
     Seam(LOGITS, "LogitsProcessor", "_gather_logits", ["self", "logits"]),
     Seam(LOGITS, "LogitsProcessor", "_get_logits", ["self", "hidden_states"]),
     Seam(GUMBEL, "", "gumbel_sample", ["logits", "expanded_idx_mapping", "temperature", "seed", "pos"]),

@@ -35,6 +35,7 @@ def engine(**other: Any) -> SimpleNamespace:
         "kv_transfer_config": None,
         "watermark_config": None,
         "is_mm_encoder_only": False,
+        "device_config": SimpleNamespace(device_type="cuda"),
         "additional_config": {"croupier": {}},
     }
     for part in (model, parallel, scheduler, whole):
@@ -49,6 +50,7 @@ def engine(**other: Any) -> SimpleNamespace:
 
 RECOMPUTES, FAILS = (SimpleNamespace(kv_load_failure_policy=policy) for policy in ("recompute", "fail"))
 SPARE = {"croupier": {"spare_batches": 1}}
+FUSED = {"croupier": {"head": "fused"}}
 HASHED = SimpleNamespace(num_hash_layers=3)
 
 
@@ -62,6 +64,7 @@ HASHED = SimpleNamespace(num_hash_layers=3)
         {"pipeline_parallel_size": 2},
         {"data_parallel_size": 2, "additional_config": {"croupier": {"untested": True}}},
         {"pipeline_parallel_size": 2, "additional_config": SPARE},
+        {"additional_config": FUSED},
         {"hf_config": HASHED, "hf_text_config": HASHED},
         {"pipeline_parallel_size": 2, "hf_config": SimpleNamespace(num_hash_layers=0)},
         {"pipeline_parallel_size": 2, "hf_config": SimpleNamespace(num_hash_layers=None)},
@@ -76,6 +79,14 @@ def test_an_engine_of_the_usual_kind_is_served(other: dict[str, Any]) -> None:
     [
         ({"use_v2_model_runner": False}, "set VLLM_USE_V2_MODEL_RUNNER=1"),
         ({"runner_type": "pooling"}, "'generate' would be right"),
+        (
+            {"lora_config": object(), "additional_config": FUSED},
+            "'head' is 'fused' and its LM head may have LoRA",
+        ),
+        (
+            {"device_config": SimpleNamespace(device_type="cpu"), "additional_config": FUSED},
+            "'head' is 'fused' and its workers are on cpu",
+        ),
         ({"logits_processors": ["mine"]}, "custom logits processors"),
         ({"pipeline_parallel_size": 2, "async_scheduling": False}, "asynchronous scheduling is off"),
         ({"pipeline_parallel_size": 2, "hf_config": HASHED}, "has 3 layers that choose experts"),

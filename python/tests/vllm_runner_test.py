@@ -57,6 +57,13 @@ def make_runner(rank: int, head: Any) -> Any:
     return runner
 
 
+def fuse(runner: Any) -> None:
+    """Its writer makes the product, and the model is not asked for logits."""
+    rank_head = runner.model.compute_logits(torch.eye(HIDDEN, dtype=torch.bfloat16)).T.contiguous()
+    runner.croupier_head = SimpleNamespace(weight=rank_head)
+    runner.model = None
+
+
 def masking_model(head: Any) -> Any:
     """Its gathered rows lack an id: the one that would win most."""
 
@@ -75,14 +82,15 @@ def local(monkeypatch: Any) -> Any:
     monkeypatch.setattr(runners, "get_tensor_model_parallel_world_size", lambda: RANKS)
     local = threading.local()
     monkeypatch.setattr(runners, "get_tensor_model_parallel_rank", lambda: local.rank)
-    monkeypatch.setattr(runners, "Writer", lambda path, rank, device: RankWriter(path, rank=rank))
+    monkeypatch.setattr(runners, "Writer", lambda path, rank, device, rows: RankWriter(path, rank=rank))
     return local
 
 
-@pytest.mark.parametrize("gathers", [False, True], ids=["alone", "gathered"])
+@pytest.mark.parametrize("way", ["alone", "gathered", "fused"])
 def test_each_rank_writes_its_own_shard_in_the_orders_order(
-    daemon: PrivateDaemon, local: Any, gathers: bool
+    daemon: PrivateDaemon, local: Any, way: str
 ) -> None:
+    gathers = way == "gathered"
     generator = torch.Generator().manual_seed(3)
     head = torch.randn(PADDED, HIDDEN, generator=generator).to(torch.bfloat16)
     # An engine's padding holds anything: here what would win.
@@ -94,6 +102,8 @@ def test_each_rank_writes_its_own_shard_in_the_orders_order(
         ranks.append(make_runner(rank, head))
         if gathers:
             ranks[rank].model = masking_model(head)
+        if way == "fused":
+            fuse(ranks[rank])
     with Session(
         endpoint=daemon.endpoint,
         name="runner",
@@ -134,14 +144,19 @@ def test_each_rank_writes_its_own_shard_in_the_orders_order(
             runner.croupier_detach()
 
 
+@pytest.mark.parametrize("fused", [False, True])
 @pytest.mark.parametrize("transport", ["rows", "lean"])
-def test_windows_are_verified_by_all_ranks(daemon: PrivateDaemon, local: Any, transport: str) -> None:
+def test_windows_are_verified_by_all_ranks(
+    daemon: PrivateDaemon, local: Any, transport: str, fused: bool
+) -> None:
     generator = torch.Generator().manual_seed(4)
     head = torch.randn(PADDED, HIDDEN, generator=generator).to(torch.bfloat16)
     head[VOCAB:] = 100.0
     hidden = torch.randn(12, HIDDEN, generator=generator).to(torch.bfloat16).abs()
     best = (hidden.float() @ head[:VOCAB].float().T).to(torch.bfloat16).argmax(dim=-1).tolist()
     ranks = [make_runner(rank, head) for rank in range(RANKS)]
+    for runner in ranks if fused else []:
+        fuse(runner)
     opened = {"vocab": VOCAB, "tp": RANKS, "padded_vocab": PADDED, "max_length": 64, "transport": transport}
     with Session(endpoint=daemon.endpoint, name="windows", **opened) as session:
         for local.rank, runner in enumerate(ranks):
@@ -202,7 +217,12 @@ def test_windows_are_laid_out_and_counted_without_a_wait_for_the_device(monkeypa
 
 
 class RankWriter(runners.Writer):
-    """The host's, with a GPU writer's arguments."""
+    """The host's, with a GPU writer's arguments, and a product of a head as only a GPU's has it."""
+
+    def enqueue_head(self, hidden: Any, weight: Any, stream: int, **arrays: Any) -> None:
+        logits = (hidden.float() @ weight.float().T).to(torch.bfloat16)
+        pointers = {name: array.data_ptr() for name, array in arrays.items()}
+        self.enqueue_pointer(logits.data_ptr(), logits.stride(0), stream, **pointers)
 
 
 def sample(
@@ -388,6 +408,7 @@ def test_the_shape_of_logits_is_asked_with_what_the_model_gave(monkeypatch: Any)
     runner = lone_runner(monkeypatch, compute_logits)
     runner.num_speculative_steps = 0
     runner.model_config = SimpleNamespace(get_hidden_size=lambda: 1024)
+    runner.vllm_config = SimpleNamespace(additional_config=None)
     with pytest.raises(RuntimeError, match="made no profiling run"):
         runner.croupier_describe()
     monkeypatch.setattr(runners.GPUModelRunner, "_dummy_sampler_run", lambda self, hidden: None)
@@ -395,6 +416,20 @@ def test_the_shape_of_logits_is_asked_with_what_the_model_gave(monkeypatch: Any)
     described = runner.croupier_describe()
     assert described == {"rank": 0, "ids": VOCAB, "row": VOCAB, "dtype": "fp32", "gathers": False}
     assert seen == [(2, 512)]
+
+
+@pytest.mark.parametrize(
+    ("capability", "why"), [((8, 0), "compute capability 8.0"), ((9, 0), "from 0 products of an LM head")]
+)
+def test_the_profile_tells_why_a_fused_head_cannot_be(
+    monkeypatch: Any, capability: tuple[int, int], why: str
+) -> None:
+    runner = profiled(monkeypatch, lambda hidden: torch.zeros(len(hidden), VOCAB))
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _: capability)
+    runner.vllm_config.additional_config = {"croupier": {"head": "fused"}}
+    runner.profile_run()
+    assert why in runner.croupier_describe()["unfit_head"]
+    assert runner.croupier_head is None
 
 
 @pytest.mark.parametrize("drawing", [["a", "b", "c"], ["c", "a"], ["b"]])

@@ -38,6 +38,7 @@ from .windows import WindowPlane
 
 # Below vLLM's own logger, whose handler shows it: other names are shown from warnings on.
 logger = init_logger("vllm.croupier")
+UNFIT_HEAD = "'head' is 'fused', and this model is none for it: {}; without the option would be right"
 
 WORKER = "croupier.vllm.worker.CroupierWorker"
 NATIVE_WORKER = "vllm.v1.worker.gpu_worker.Worker"
@@ -134,8 +135,11 @@ class WithSession:
         config = self.vllm_config
         options = Options.of(config) or Options()
         ranks = sorted((found for found in self.collective_rpc("croupier_describe") if found), key=_rank)
+        check_heads(ranks)
         geometry = geometry_of(ranks, config.model_config.get_vocab_size())
         gathers = must_gather(ranks)
+        if gathers and options.head:
+            raise ValueError(UNFIT_HEAD.format("its ranks gather logits before they are right"))
         if gathers and not config.lora_config:
             logger.info("This model changes logits by their ids: ranks gather them, and write a part each.")
         # An engine core in the caller's own process is often left to the interpreter's end. By a weak
@@ -325,6 +329,12 @@ def geometry_of(ranks: list[dict[str, Any]], vocab: int) -> dict[str, Any]:
             f"{vocab}: it does not make logits as vLLM's LogitsProcessor does"
         )
     return {"vocab": vocab, "tp": tp, "dtype": dtype, **({"padded_vocab": ids * tp} if tp > 1 else {})}
+
+
+def check_heads(ranks: list[dict[str, Any]]) -> None:
+    for rank in ranks:
+        if fault := rank.get("unfit_head"):
+            raise ValueError(UNFIT_HEAD.format(fault))
 
 
 def must_gather(ranks: list[dict[str, Any]]) -> bool:

@@ -29,7 +29,8 @@ def of_writer(vllm_config: Any, ranks: int, element: int) -> int:
     if options.transport_from(device) == "rows":
         return of_rows_writer(vocab, ranks, element, rows)
     slots, masks = pipeline.slots_of(vllm_config), speculation.masks_of(vllm_config)
-    return of_lean_writer(vocab, ranks, element, slots, rows, masks)
+    taken = of_lean_writer(vocab, ranks, element, slots, rows, masks)
+    return taken + (of_computed_rows(vocab, ranks, element, slots, rows) if options.head else 0)
 
 
 def of_rows_writer(vocab: int, ranks: int, element: int, rows: int) -> int:
@@ -44,6 +45,12 @@ def of_lean_writer(vocab: int, ranks: int, element: int, slots: int, rows: int, 
     chunks = 1 + vocab // (64 * 128 * ranks)
     measured = chunks * (128 * (element + 4 + 1) + 12)
     return ANYHOW + slots * masks * _up(-(-vocab // 32) * 4, 64) + rows * (measured + _ROW)
+
+
+def of_computed_rows(vocab: int, ranks: int, element: int, slots: int, rows: int) -> int:
+    """Of a fused head: the logits of the steps in flight, and numbers of rows."""
+    # vLLM pads a vocabulary to equal parts of 64 ids.
+    return rows * (slots * _up(-(-vocab // ranks), 64) * element + 8)
 
 
 def keep_plans_apart(startup_plan: ModuleType) -> None:
@@ -65,6 +72,7 @@ def keep_plans_apart(startup_plan: ModuleType) -> None:
         # What of_writer() and the runner reserve by.
         reserved = (
             options.transport_from(vllm_config.device_config.device_type),
+            options.head,
             speculation.rows_of(vllm_config),
             speculation.masks_of(vllm_config),
             pipeline.slots_of(vllm_config),

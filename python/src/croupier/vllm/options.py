@@ -14,6 +14,7 @@ KEY = "croupier"
 # vLLM's own calls of a worker end after 300 seconds.
 _LONGEST = 240
 TRANSPORTS = ("rows", "lean")
+HEADS = ("fused",)
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,8 @@ class Options:
     transport: str = ""
     """How ranks send their logits: rows, or lean (what can matter of each row, and more on request); none:
     lean where the workers are on CUDA devices, else rows. A hotness_file needs rows."""
+    head: str = ""
+    """fused: of lean steps the ranks' writers multiply hidden states by the LM head; none: the model does."""
     shm_dir: str = ""
     """Of a private daemon: where its segments lie."""
     metrics_port: int = 0
@@ -80,17 +83,31 @@ class Options:
         spare = given.get("spare_batches", cls.spare_batches)
         if spare > 1:
             raise ValueError(f"additional_config[{KEY!r}]['spare_batches'] is {spare}; 0 or 1 would be right")
-        transport = given.get("transport", cls.transport)
-        if "transport" in given and transport not in TRANSPORTS:
-            raise ValueError(
-                f"additional_config[{KEY!r}]['transport'] is {transport!r}; "
-                f"{', '.join(TRANSPORTS)} would be right"
-            )
-        if transport == "lean" and given.get("hotness_file"):
+        for name, allowed in (("transport", TRANSPORTS), ("head", HEADS)):
+            if name in given and given[name] not in allowed:
+                raise ValueError(
+                    f"additional_config[{KEY!r}][{name!r}] is {given[name]!r}; "
+                    f"{', '.join(allowed)} would be right"
+                )
+        options = cls(**given)
+        options._check_together()
+        return options
+
+    def _check_together(self) -> None:
+        if self.transport == "lean" and self.hotness_file:
             raise ValueError(
                 f"additional_config[{KEY!r}]['hotness_file'] needs 'transport': 'rows', not 'lean'"
             )
-        return cls(**given)
+        if not self.head:
+            return
+        for name in ("hotness_file", "verify_every"):
+            if getattr(self, name):
+                raise ValueError(
+                    f"additional_config[{KEY!r}]['head'] cannot be together with {name!r}: there are no rows "
+                    "of logits beside the writer's; one of the two would be right"
+                )
+        if self.transport == "rows":
+            raise ValueError(f"additional_config[{KEY!r}]['head'] needs 'transport': 'lean', not 'rows'")
 
     @classmethod
     def of(cls, vllm_config: Any) -> Options | None:

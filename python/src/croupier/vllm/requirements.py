@@ -76,6 +76,8 @@ def faults(vllm_config: Any) -> list[str]:
         found.append(
             "its workers are on several hosts; one host would be right, for they share memory with the daemon"
         )
+    if options.head:
+        found += _faults_of_head(vllm_config)
     transfer = getattr(vllm_config, "kv_transfer_config", None)
     if getattr(transfer, "kv_load_failure_policy", None) == "recompute":
         # Croupier is not told that, and would go on from the dropped token.
@@ -100,6 +102,16 @@ def _why_runner_v1(vllm_config: Any) -> str:
         names = ", ".join(lacks)
         return f"it has model runner V1, because V2 lacks {names}; an engine without these would be right"
     return "it has model runner V1; set VLLM_USE_V2_MODEL_RUNNER=1 in its environment"
+
+
+def _faults_of_head(vllm_config: Any) -> list[str]:
+    """What the configuration tells already; what the model's logits are is measured later (fused_head.py)."""
+    found = []
+    if vllm_config.lora_config is not None:
+        found.append("'head' is 'fused' and its LM head may have LoRA; one of the two would be right")
+    if (device := vllm_config.device_config.device_type) != "cuda":
+        found.append(f"'head' is 'fused' and its workers are on {device}; without the option would be right")
+    return found
 
 
 def layers_that_read_ids(model: Any) -> int:

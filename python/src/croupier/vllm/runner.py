@@ -22,11 +22,12 @@ from vllm.v1.worker.gpu.sample.sampler import Sampler
 
 from croupier import Writer
 
-from . import gpu_memory, shards, speculation, verification
+from . import fused_head, gpu_memory, shards, speculation, verification
+from .options import Options
 from .order import Order
 from .verification import Layout, sent, warm_up
 
-NO_ARRAYS: Mapping[str, int] = {}
+NO_ARRAYS: Mapping[str, torch.Tensor] = {}
 
 
 def thin(sampler: Sampler, grammars: Any) -> None:
@@ -62,6 +63,8 @@ class CroupierModelRunner(GPUModelRunner):
     croupier_gathers = False
     croupier_described: dict[str, Any] | None = None
     """What this rank's logits are, measured in vLLM's profiling run."""
+    croupier_head: Any = None
+    """The LM head that the writer multiplies by; None: the model does."""
     croupier_rows: np.ndarray | None = None
     croupier_under_way: torch.Tensor | None = None
     """Tokens that only the stream of the other stages' tokens has waited for."""
@@ -100,9 +103,19 @@ class CroupierModelRunner(GPUModelRunner):
         # for as many rows as this run has.
         measured = hidden_states if self.lora_config is not None else hidden_states[:2]
         self.croupier_described = self._described(measured)
+        if (Options.of(self.vllm_config) or Options()).head:
+            self._take_head(hidden_states[:2])
         if self.num_speculative_steps:
             self.croupier_gathers = self._any_rank(self.croupier_described["gathers"])
             self._part(hidden_states[self._most_rows(len(hidden_states))])
+
+    def _take_head(self, hidden: torch.Tensor) -> None:
+        capability = torch.cuda.get_device_capability(self.device)
+        try:
+            self.croupier_head = fused_head.head_of(self.model, hidden, capability)
+        except fused_head.UnfitHeadError as error:
+            # Raised here it would be a line in the log of a worker.
+            self.croupier_described["unfit_head"] = str(error)
 
     def _most_rows(self, requests: int) -> torch.Tensor:
         """As many rows as a step of windows may have, among those of vLLM's run: that has one a request."""
@@ -137,7 +150,10 @@ class CroupierModelRunner(GPUModelRunner):
         if not self.is_last_pp_rank:
             return
         self.croupier_writer = Writer(
-            segment_path, rank=get_tensor_model_parallel_rank(), device=self.device.index
+            segment_path,
+            rank=get_tensor_model_parallel_rank(),
+            device=self.device.index,
+            rows="auto" if self.croupier_head is None else "copied",
         )
         self.croupier_timeout = timeout
         self.croupier_verify_every = verify_every
@@ -171,13 +187,13 @@ class CroupierModelRunner(GPUModelRunner):
         if order.rows is not None:
             return self._verified(order, names, hidden_states, input_batch)
         if names == input_batch.req_ids:
-            logits = self._written(order, self._logits_of(hidden_states, input_batch, None))
+            logits = self._sent(order, hidden_states, input_batch)
             counts = ones
             with self._where_tokens_come(logits):
                 sampled = self._drawn(order, requests)
         else:
             rows = self._rows_of(names, input_batch)
-            logits = self._written(order, self._logits_of(hidden_states, input_batch, rows))
+            logits = self._sent(order, hidden_states, input_batch, rows)
             counts = torch.zeros_like(zeros)
             counts[rows] = 1
             with self._where_tokens_come(logits, rows):
@@ -196,7 +212,7 @@ class CroupierModelRunner(GPUModelRunner):
         places = self._places_of(names, input_batch)
         layout = Layout.of(places, order.rows, input_batch.num_reqs, self.device, order.left_out)
         rows = self.croupier_verification.rows_of(layout, input_batch, self.req_states.prefill_len.gpu)
-        logits = self._written(order, self._logits_of(hidden_states, input_batch, None), rows.pointers())
+        logits = self._sent(order, hidden_states, input_batch, arrays=vars(rows))
         tokens = self._awaited(order, len(rows.row_of))
         if self._is_copied(order):
             self._keep_rows(logits[rows.row_of.clamp(min=0).long()])
@@ -257,10 +273,32 @@ class CroupierModelRunner(GPUModelRunner):
             return shards.part_of(row, get_tensor_model_parallel_rank(), ranks)
         return shards.own_logits(self.model, hidden)
 
-    def _written(
-        self, order: Order, logits: torch.Tensor, arrays: Mapping[str, int] = NO_ARRAYS
-    ) -> torch.Tensor:
-        """The rows of the step's columns: on their way into the segment."""
+    def _sent(
+        self,
+        order: Order,
+        hidden_states: torch.Tensor,
+        input_batch: Any,
+        rows: torch.Tensor | None = None,
+        arrays: Mapping[str, torch.Tensor] = NO_ARRAYS,
+    ) -> torch.Tensor | None:
+        """The rows of the step's columns are on their way into the segment: of `rows` of the batch, None: of
+        all. Returned are those that the writer reads until the step is decided."""
+        head, writer = self.croupier_head, self.croupier_writer
+        if head is not None:
+            indices = input_batch.logits_indices
+            hidden = hidden_states[indices if rows is None else indices[rows]]
+            self._begin(order)
+            writer.enqueue_head(hidden, head.weight[: writer.info.ids], self._stream(), **arrays)
+            return None
+        logits = self._logits_of(hidden_states, input_batch, rows)
+        if logits.stride(-1) != 1:
+            logits = logits.contiguous()
+        self._begin(order)
+        pointers = {name: array.data_ptr() for name, array in arrays.items()}
+        writer.enqueue_pointer(logits.data_ptr(), logits.stride(0), self._stream(), **pointers)
+        return logits
+
+    def _begin(self, order: Order) -> None:
         writer = self.croupier_writer
         if writer is None:
             raise RuntimeError(f"step {order.step} came before croupier_attach(): this worker has no writer")
@@ -269,17 +307,13 @@ class CroupierModelRunner(GPUModelRunner):
                 f"tokens did not come within {self.croupier_timeout:g} s, and other ranks may have had them: "
                 "this engine cannot go on; the engine core's log says how its daemon is asked"
             )
-        if logits.stride(-1) != 1:
-            logits = logits.contiguous()
         if not writer.begin(order.step):
             raise RuntimeError(
                 f"step {order.step} cannot be begun: it is not scheduled, or its slot is not free yet"
             )
-        writer.enqueue_pointer(logits.data_ptr(), logits.stride(0), self._stream(), **arrays)
-        return logits
 
     @contextlib.contextmanager
-    def _where_tokens_come(self, *used: torch.Tensor) -> Iterator[None]:
+    def _where_tokens_come(self, *used: torch.Tensor | None) -> Iterator[None]:
         """The stream that waits for tokens: the model's, where the next batch begins with them.
 
         With several stages it is the one on which vLLM sends tokens to the others, and the next batch of this
@@ -300,7 +334,8 @@ class CroupierModelRunner(GPUModelRunner):
         with torch.cuda.stream(side):
             yield
             for tensor in used:
-                tensor.record_stream(side)
+                if tensor is not None:
+                    tensor.record_stream(side)
         # vLLM's copy of the tokens for the engine core waits for the model's stream alone.
         self.output_copy_stream.wait_stream(side)
 

@@ -60,20 +60,12 @@ class Layout:
 
 @dataclass
 class Rows:
-    """What the writer is given of each row of the step."""
+    """What the writer is given of each row of the step, by the names that it has there."""
 
     row_of: torch.Tensor
     inputs: torch.Tensor
     positions: torch.Tensor
     """In the session's prompt and output."""
-
-    def pointers(self) -> dict[str, int]:
-        """As Writer.enqueue_pointer() takes them."""
-        return {
-            "row_of": self.row_of.data_ptr(),
-            "inputs": self.inputs.data_ptr(),
-            "positions": self.positions.data_ptr(),
-        }
 
 
 def rows_of(layout: Layout, batch: Any, prefill_len: torch.Tensor) -> Rows:
