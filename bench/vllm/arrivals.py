@@ -201,7 +201,7 @@ def ours(side: str, directory: Path, segments: Path, ask: Any) -> tuple[Any, dic
 
 class Arrivals:
     def __init__(self, arguments: argparse.Namespace, budget: Budget) -> None:
-        from croupier.vllm.place import default_directory
+        from croupier.serving.place import default_directory
 
         self._arguments, self._budget = arguments, budget
         self._directory = default_directory()
@@ -246,7 +246,7 @@ class Arrivals:
         self.write()
 
     def run(self, name: str, requests: list[dict[str, Any]]) -> dict[str, Any] | None:
-        from croupier.vllm.private_daemon import names_in
+        from croupier.serving.private_daemon import names_in
 
         side = self.alive[name]
         names = names_in(self._directory)

@@ -128,7 +128,7 @@ class Kills:
     def __init__(self, arguments: argparse.Namespace, place: Path, budget: Budget) -> None:
         self._arguments, self._budget = arguments, budget
         self._place = place
-        self._directory = place / "croupier-vllm"
+        self._directory = place / "croupier-private"
         self._segments = Path(f"/dev/shm/croupier-kills-{os.getpid()}")
         self._expected: list[list[int]] | None = None
         self.results: dict[str, Any] = {
@@ -291,8 +291,8 @@ class Kills:
 
 
 def own_daemon(directory: Path, samplers: int) -> tuple[subprocess.Popen, Path]:
+    from croupier.serving.private_daemon import Names, configuration, find_croupierd
     from croupier.vllm.options import Options
-    from croupier.vllm.private_daemon import Names, configuration, find_croupierd
 
     options = Options(samplers=samplers, shm_dir=f"/dev/shm/croupier-kills-own-{os.getpid()}")
     segments = Path(options.shm_dir)
@@ -343,7 +343,7 @@ def main() -> int:
             else:
                 kills.part(name)
     finally:
-        if pid := daemon_pid(place / "croupier-vllm"):
+        if pid := daemon_pid(place / "croupier-private"):
             os.kill(pid, signal.SIGTERM)
         for log in place.glob("*/croupierd.log"):
             shutil.copy(log, arguments.folder / f"{log.parent.name}.log")

@@ -23,8 +23,8 @@ if [ -d "$site" ]; then
 else
     unzip -q "$site" -d "$to/site"
 fi
-rm -rf "$to/site/croupier/vllm"
-cp -r python/src/croupier/vllm "$to/site/croupier/"
+rm -rf "$to"/site/croupier/{serving,vllm}
+cp -r python/src/croupier/{serving,vllm} "$to/site/croupier/"
 mkdir -p "$to/site/croupier/lib"
 find "$to/site" -name __pycache__ -prune -exec rm -rf {} +
 rm -f "$to"/site/croupier/bin/croupier-{bench,sim}

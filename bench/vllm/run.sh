@@ -20,8 +20,8 @@ mkdir -p "$folder"
 
 python3 "bench/vllm/$script" "$folder" "$@" 2>&1 | tee "$folder/log.txt" | grep -vE '^\(?(INFO|DEBUG|.*\[Gloo\])'
 status=${PIPESTATUS[0]}
-cp "${XDG_RUNTIME_DIR:-/tmp}"/croupier-vllm*/croupierd.log "$folder/" 2>/dev/null
-for log in "$folder"/runtime-*/croupier-vllm*/croupierd.log; do
+cp "${XDG_RUNTIME_DIR:-/tmp}"/croupier-private*/croupierd.log "$folder/" 2>/dev/null
+for log in "$folder"/runtime-*/croupier-private*/croupierd.log; do
     [ ! -e "$log" ] || cp "$log" "$folder/croupierd-$(cut -d- -f2 <<<"${log#"$folder"/}" | cut -d/ -f1).log"
 done
 rm -rf "$folder/model"

@@ -13,8 +13,8 @@ _COUNTERS = ("columns_decided", "column_delay_ns", "block_requests")
 def totals() -> Counter[str]:
     """Of all samplers and sessions of this user's private daemon; nothing where there is none."""
     from croupier._programs import program_path
-    from croupier.vllm.place import default_directory
-    from croupier.vllm.private_daemon import names_in
+    from croupier.serving.place import default_directory
+    from croupier.serving.private_daemon import names_in
 
     found: Counter[str] = Counter()
     names = names_in(default_directory())

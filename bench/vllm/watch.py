@@ -89,7 +89,7 @@ def available_mib() -> int:
 
 
 def daemon_pid(directory: Path) -> int | None:
-    from croupier.vllm import place
+    from croupier.serving import place
 
     return place.daemon_pid(directory) if directory.exists() else None
 

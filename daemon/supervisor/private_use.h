@@ -9,7 +9,7 @@
 
 namespace croupier::daemon {
 
-// The bytes, as python/src/croupier/vllm/private_daemon.py has them. Who joins, starts the daemon or ends it
+// The bytes, as croupier/serving/private_daemon.py has them. Who joins, starts the daemon or ends it
 // takes the turn for that long; each engine shares `engines` while it lives; the daemon holds `daemon`, taken
 // before it was executed.
 enum class PrivateByte : int { turn = 0, engines = 1, daemon = 2 };

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from croupier.serving.place import daemon_pid
 from croupier.vllm.options import Options
-from croupier.vllm.place import daemon_pid
 
 # What is wrong takes a minute, or for ever: a stand-in here sleeps for one. A busy machine takes seconds to
 # start a daemon.

@@ -20,14 +20,15 @@ host_engine = pytest.importorskip("host_engine", exc_type=ImportError)
 from vllm import SamplingParams  # noqa: E402
 from vllm_engine_test import Engine  # noqa: E402
 
-from croupier.vllm import compat, place  # noqa: E402
-from croupier.vllm.options import Options  # noqa: E402
-from croupier.vllm.private_daemon import (  # noqa: E402
+from croupier.serving import place  # noqa: E402
+from croupier.serving.private_daemon import (  # noqa: E402
     Names,
     PrivateDaemon,
     configuration,
     find_croupierd,
 )
+from croupier.vllm import compat  # noqa: E402
+from croupier.vllm.options import Options  # noqa: E402
 
 PATIENCE = 20.0
 MIXTURE: list[dict[str, Any]] = [
@@ -66,7 +67,7 @@ def eventually(condition: Callable[[], bool]) -> None:
 
 def daemon_pid(folder: Path) -> int:
     # 0 while none lives.
-    return place.daemon_pid(folder / "croupier-vllm") or 0
+    return place.daemon_pid(folder / "croupier-private") or 0
 
 
 def children(pid: int) -> list[int]:

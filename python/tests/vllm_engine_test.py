@@ -21,8 +21,8 @@ from vllm.v1.core.sched.output import GrammarOutput  # noqa: E402
 from vllm.v1.core.sched.request_queue import SchedulingPolicy  # noqa: E402
 from vllm_requirements_test import engine as requirements_engine  # noqa: E402
 
+from croupier.serving.place import daemon_pid  # noqa: E402
 from croupier.vllm import register  # noqa: E402
-from croupier.vllm.place import daemon_pid  # noqa: E402
 
 
 class Engine:
@@ -412,12 +412,12 @@ def test_a_request_that_cannot_be_done_fails_alone(engine: Engine, given: dict[s
 def test_the_last_engine_ends_its_daemon(tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
     engine = Engine(tmp_path)
-    ended = os.pidfd_open(daemon_pid(tmp_path / "croupier-vllm"))
+    ended = os.pidfd_open(daemon_pid(tmp_path / "croupier-private"))
     engine.close()
     assert select.select([ended], [], [], 10)[0]
     os.close(ended)
     assert not Path(f"/dev/shm/croupier-test-{os.getpid()}").exists()
-    assert not (tmp_path / "croupier-vllm").exists()
+    assert not (tmp_path / "croupier-private").exists()
 
 
 @pytest.mark.parametrize("stages", [1, 2])

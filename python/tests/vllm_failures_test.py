@@ -16,6 +16,7 @@ from vllm.sampling_params import RequestOutputKind  # noqa: E402
 from vllm.v1.engine.async_llm import AsyncLLM, InputStreamError  # noqa: E402
 from vllm.v1.engine.output_processor import RequestOutputCollector  # noqa: E402
 
+from croupier.serving import reasons  # noqa: E402
 from croupier.vllm import compat, failures  # noqa: E402
 
 if compat.current().name == "0.26":
@@ -77,8 +78,8 @@ def _told() -> None:
 @pytest.mark.parametrize(
     ("reason", "status"),
     [
-        (failures.refused("no token is left: every one is masked"), 400),
-        (failures.failed("step 7: the row holds NaN"), 500),
+        (reasons.refused("no token is left: every one is masked"), 400),
+        (reasons.failed("step 7: the row holds NaN"), 500),
     ],
 )
 @PATCHED
@@ -102,13 +103,13 @@ def test_a_client_is_told_the_reason_and_whose_fault_it_is(
 @pytest.mark.parametrize(
     ("reason", "status"),
     [
-        (failures.refused("no token is left: every one is masked"), 400),
-        (failures.failed("step 7: the row holds NaN"), 500),
+        (reasons.refused("no token is left: every one is masked"), 400),
+        (reasons.failed("step 7: the row holds NaN"), 500),
     ],
 )
 def test_the_schedulers_own_error_tells_the_client_the_reason(reason: str, status: int) -> None:
     scheduler = SimpleNamespace(grammar_compile_error_reqs={})
-    compat.current().end_requests(scheduler, {"r": reason}, failures.is_refused)
+    compat.current().end_requests(scheduler, {"r": reason}, reasons.is_refused)
     # What the output processor puts for it.
     engine = Engine(scheduler.grammar_compile_error_reqs["r"].to_exception())
     with pytest.raises(Exception, match="Croupier") as raised:
@@ -124,7 +125,7 @@ def test_the_schedulers_own_error_tells_the_client_the_reason(reason: str, statu
     [
         ("error", None),
         ("error", "another plugin's reason"),
-        ("stop", failures.refused("a stop string that reads so")),
+        ("stop", reasons.refused("a stop string that reads so")),
         ("length", None),
         ("stop", 2),
     ],

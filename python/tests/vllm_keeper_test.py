@@ -16,12 +16,12 @@ from typing import Any
 
 import pytest
 
-from croupier.vllm import keeper as keeping
-from croupier.vllm.keeper import Keeper
+from croupier.serving import keeper as keeping
+from croupier.serving.keeper import Keeper
+from croupier.serving.place import daemon_pid
+from croupier.serving.private_daemon import PrivateDaemon
+from croupier.serving.processes import end_of
 from croupier.vllm.options import Options
-from croupier.vllm.place import daemon_pid
-from croupier.vllm.private_daemon import PrivateDaemon
-from croupier.vllm.processes import end_of
 from private_daemons import is_gone, options_of, pid_of
 from support import PATIENCE, eventually
 

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from croupier.vllm.options import TRANSPORTS, Options
-from croupier.vllm.order import Order
-from croupier.vllm.verify import Verifier
+from croupier.serving.options import TRANSPORTS
+from croupier.serving.verify import Verifier
+from croupier.vllm.options import Options
 
 
 @pytest.mark.parametrize(
@@ -38,6 +38,7 @@ def test_a_hotness_order_has_rows_and_is_refused_beside_lean() -> None:
 def test_a_host_without_memory_left_is_no_obstacle_to_a_daemon_of_ones_own(monkeypatch: Any) -> None:
     pytest.importorskip("vllm")
     from croupier import Error
+    from croupier.serving import opening
     from croupier.vllm import executor
 
     class Private:
@@ -52,9 +53,9 @@ def test_a_host_without_memory_left_is_no_obstacle_to_a_daemon_of_ones_own(monke
             raise Error(0, "no_memory", "sessions.max_total_bytes is used up")
         return endpoint
 
-    monkeypatch.setattr(executor, "Session", session)
-    monkeypatch.setattr(executor, "system_endpoint", lambda: "ipc://host")
-    monkeypatch.setattr(executor, "PrivateDaemon", Private)
+    monkeypatch.setattr(opening, "Session", session)
+    monkeypatch.setattr(opening, "system_endpoint", lambda: "ipc://host")
+    monkeypatch.setattr(opening, "PrivateDaemon", Private)
     engine = executor.WithSession()
     assert engine._opened(Options(), Options(), transport="rows") == ("ipc://own", None)
 
@@ -63,16 +64,16 @@ def test_a_host_without_memory_left_is_no_obstacle_to_a_daemon_of_ones_own(monke
 def test_a_container_is_named_where_its_shared_memory_is_full_and_nowhere_else(
     error: str, monkeypatch: Any
 ) -> None:
-    pytest.importorskip("vllm")
     from croupier import Error
-    from croupier.vllm import executor
+    from croupier.serving import opening
 
     def session(**_: Any) -> None:
         raise Error(0, "no_memory", error)
 
-    monkeypatch.setattr(executor, "Session", session)
+    monkeypatch.setattr(opening, "Session", session)
+    options = Options(endpoint="ipc://own")
     with pytest.raises(Exception, match=error) as refused:
-        executor.session_at("ipc://own", max_batch=8)
+        opening.Opening(options, options, logging.getLogger(), "fewer").open(lambda at: at(), max_batch=8)
     assert ("--shm-size" in str(refused.value)) == ("No space" in error)
 
 
@@ -122,14 +123,15 @@ def warnings(monkeypatch: Any) -> list[str]:
     """Of an executor whose host has a daemon that takes every session."""
     pytest.importorskip("vllm")
     pytest.importorskip("host_engine", exc_type=ImportError)
+    from croupier.serving import opening
     from croupier.vllm import executor
 
     said: list[str] = []
     monkeypatch.setattr(executor.logger, "warning", lambda text, *given: said.append(text % given))
-    monkeypatch.setattr(executor, "system_endpoint", lambda: "ipc://host")
-    monkeypatch.setattr(executor, "Session", lambda **asked: asked["endpoint"])
+    monkeypatch.setattr(opening, "system_endpoint", lambda: "ipc://host")
+    monkeypatch.setattr(opening, "Session", lambda **asked: asked["endpoint"])
     daemon = SimpleNamespace(endpoint="ipc://private", metrics_url="")
-    monkeypatch.setattr(executor, "PrivateDaemon", SimpleNamespace(join=lambda _: daemon))
+    monkeypatch.setattr(opening, "PrivateDaemon", SimpleNamespace(join=lambda _: daemon))
     return said
 
 
@@ -163,8 +165,7 @@ def test_verify_mode_keeps_the_first_differences_and_counts_all(tmp_path: Path) 
     said: list[str] = []
     verifier = Verifier(64, 16, str(tmp_path / "report"), said.append)
     for step in range(250):
-        batch = SimpleNamespace(order=Order(step), columns=SimpleNamespace(names=["r"]))
-        verifier._tell(batch, 0, SimpleNamespace(position=step, token=1), SimpleNamespace(token=2))
+        verifier._tell(step, "r", SimpleNamespace(position=step, token=1), SimpleNamespace(token=2))
     assert len(verifier.differing) == 100
     assert len(said) == 20
     verifier.close()

@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
+from croupier.serving.processes import readable
 from croupier.vllm import orphan
 from croupier.vllm.orphan import end_with_server
-from croupier.vllm.processes import readable
 from support import PATIENCE
 
 SPAWN = multiprocessing.get_context("spawn")

@@ -18,11 +18,11 @@ import numpy as np
 import pytest
 
 from croupier import Params, Session, Writer
-from croupier.vllm import place, private_daemon
+from croupier.serving import place, private_daemon
+from croupier.serving.place import Byte, Place, default_directory
+from croupier.serving.private_daemon import Names, PrivateDaemon, configuration, names_in
+from croupier.serving.processes import readable
 from croupier.vllm.options import Options
-from croupier.vllm.place import Byte, Place, default_directory
-from croupier.vllm.private_daemon import Names, PrivateDaemon, configuration, names_in
-from croupier.vllm.processes import readable
 from private_daemons import PROMPT, is_gone, options_of, pid_of
 from support import PATIENCE, eventually
 
@@ -39,9 +39,9 @@ def engine_process(tmp_path: Path, before: str = "") -> Iterator[subprocess.Pope
     """An engine of its own, which ends when it is killed, and prints a line when it has its daemon."""
     does = f"""
 import os, pathlib, signal, sys, time
-from croupier.vllm.keeper import Keeper
+from croupier.serving.keeper import Keeper
 from croupier.vllm.options import Options
-from croupier.vllm.private_daemon import PrivateDaemon
+from croupier.serving.private_daemon import PrivateDaemon
 {before}
 options = Options(samplers=1, shm_dir={options_of(tmp_path).shm_dir!r}, stand_in=False)
 daemon = PrivateDaemon.join(options, pathlib.Path({str(tmp_path)!r}))
@@ -144,7 +144,7 @@ def test_engines_that_come_and_go_at_once_leave_nothing(tmp_path: Path) -> None:
     does = f"""
 import pathlib, random, time
 from croupier.vllm.options import Options
-from croupier.vllm.private_daemon import PrivateDaemon
+from croupier.serving.private_daemon import PrivateDaemon
 options = Options(samplers=1, shm_dir={options_of(tmp_path).shm_dir!r})
 for _ in range(3):
     daemon = PrivateDaemon.join(options, pathlib.Path({str(tmp_path)!r}))
@@ -164,25 +164,25 @@ def test_names_that_others_could_take_beforehand_are_not_used(tmp_path: Path, mo
     monkeypatch.setattr(place, "_FALLBACK", tmp_path)
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / "gone-at-logout"))
     user = os.geteuid()
-    assert default_directory() == tmp_path / f"croupier-vllm-{user}"
+    assert default_directory() == tmp_path / f"croupier-private-{user}"
     # A folder of one's own in which others may write, as `su` may leave another user's.
     (tmp_path / "open").mkdir()
     (tmp_path / "open").chmod(0o777)
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / "open"))
-    assert default_directory() == tmp_path / f"croupier-vllm-{user}"
+    assert default_directory() == tmp_path / f"croupier-private-{user}"
     if user != 0:
         pytest.skip("only root can make a folder another user's")
-    for taken in (f"croupier-vllm-{user}", f"croupier-vllm-{user}-1"):
+    for taken in (f"croupier-private-{user}", f"croupier-private-{user}-1"):
         (tmp_path / taken).mkdir()
         os.chown(tmp_path / taken, 65534, 65534)
     (tmp_path / "theirs").mkdir(0o700)
     os.chown(tmp_path / "theirs", 65534, 65534)
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / "theirs"))
     engine = PrivateDaemon.join(options_of(tmp_path))
-    assert default_directory() == tmp_path / f"croupier-vllm-{user}-2"
+    assert default_directory() == tmp_path / f"croupier-private-{user}-2"
     assert pid_of(default_directory())
     engine.leave()
-    eventually(lambda: is_gone(tmp_path / f"croupier-vllm-{user}-2", options_of(tmp_path).shm_dir))
+    eventually(lambda: is_gone(tmp_path / f"croupier-private-{user}-2", options_of(tmp_path).shm_dir))
 
 
 def test_a_port_for_metrics_is_served_and_told(tmp_path: Path) -> None:
@@ -287,7 +287,7 @@ def test_lean_steps_have_a_dozen_samplers_an_engine_at_the_most(
 def test_an_engine_that_dies_while_it_starts_a_daemon_is_in_nobodys_way(tmp_path: Path) -> None:
     dies = "os.kill(os.getpid(), signal.SIGKILL)"
     for before in (
-        f"from croupier.vllm.processes import Detached; Detached.go = lambda *_: {dies}",
+        f"from croupier.serving.processes import Detached; Detached.go = lambda *_: {dies}",
         f"PrivateDaemon._await_ready = lambda *_: {dies}",
     ):
         with engine_process(tmp_path, before) as engine:
@@ -385,7 +385,7 @@ def test_who_has_no_turn_looks_after_the_daemon_later(tmp_path: Path) -> None:
 def test_a_directory_that_is_not_this_users_alone_is_refused(
     tmp_path: Path, monkeypatch: Any, kind: str, said: str
 ) -> None:
-    directory, target = tmp_path / "croupier-vllm", tmp_path / "target"
+    directory, target = tmp_path / "croupier-private", tmp_path / "target"
     if kind in ("link", "dangling"):
         directory.symlink_to(target)
         if kind == "link":
@@ -398,7 +398,7 @@ def test_a_directory_that_is_not_this_users_alone_is_refused(
     if kind == "theirs":
         user = os.geteuid() + 1
         monkeypatch.setattr(os, "geteuid", lambda: user)
-    with pytest.raises(PermissionError, match=rf"croupier-vllm {said}; .* would be right"):
+    with pytest.raises(PermissionError, match=rf"croupier-private {said}; .* would be right"):
         PrivateDaemon.join(options_of(tmp_path), directory)
     assert not target.exists() or not list(target.iterdir())
 

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from croupier.serving.private_daemon import PrivateDaemon, names_in
+from croupier.serving.processes import readable
 from croupier.vllm.options import Options
-from croupier.vllm.private_daemon import PrivateDaemon, names_in
-from croupier.vllm.processes import readable
 from private_daemons import PROMPT, is_gone, options_of, pid_of
 from support import eventually
 
@@ -25,11 +25,11 @@ from support import eventually
 def test_a_daemon_goes_with_all_its_files_some_seconds_after_the_last_engine(
     tmp_path: Path, dies: str
 ) -> None:
-    directory = tmp_path / "croupier-vllm"
+    directory = tmp_path / "croupier-private"
     does = f"""
 import os, pathlib, signal, sys, time
 from croupier.vllm.options import Options
-from croupier.vllm.private_daemon import PrivateDaemon, names_in
+from croupier.serving.private_daemon import PrivateDaemon, names_in
 def forks():
     child = os.fork()
     if child == 0:
@@ -57,11 +57,11 @@ sys.stdin.readline()
 
 
 def test_what_a_daemon_left_that_was_killed_with_its_engine_goes_with_the_next_one(tmp_path: Path) -> None:
-    directory = tmp_path / "croupier-vllm"
+    directory = tmp_path / "croupier-private"
     does = f"""
 import pathlib, time
 from croupier.vllm.options import Options
-from croupier.vllm.private_daemon import PrivateDaemon, names_in
+from croupier.serving.private_daemon import PrivateDaemon, names_in
 daemon = PrivateDaemon.join(Options(samplers=1), pathlib.Path({str(directory)!r}))
 print("joined", flush=True)
 time.sleep(60)
@@ -86,7 +86,7 @@ time.sleep(60)
 
 
 def test_an_engine_outlives_its_runtime_folder_and_is_in_no_later_ones_way(tmp_path: Path) -> None:
-    directory = tmp_path / "croupier-vllm"
+    directory = tmp_path / "croupier-private"
     first = PrivateDaemon.join(Options(samplers=1), directory)
     before, watch = names_in(directory), first.watch()
     # As at a logout.
@@ -108,7 +108,7 @@ def test_an_engine_outlives_its_runtime_folder_and_is_in_no_later_ones_way(tmp_p
 
 
 def test_a_daemon_that_dies_after_its_folder_says_that_it_cannot_be_started_again(tmp_path: Path) -> None:
-    directory = tmp_path / "croupier-vllm"
+    directory = tmp_path / "croupier-private"
     engine = PrivateDaemon.join(options_of(tmp_path), directory)
     pid = pid_of(directory)
     shutil.rmtree(directory)

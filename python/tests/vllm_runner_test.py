@@ -24,11 +24,11 @@ from vllm.lora.punica_wrapper.punica_cpu import PunicaWrapperCPU  # noqa: E402
 from vllm.utils import torch_utils  # noqa: E402
 
 from croupier import Params, Session  # noqa: E402
+from croupier.serving.private_daemon import PrivateDaemon  # noqa: E402
 from croupier.vllm import gpu_memory, shards  # noqa: E402
 from croupier.vllm import runner as runners  # noqa: E402
 from croupier.vllm.options import Options  # noqa: E402
 from croupier.vllm.order import Order  # noqa: E402
-from croupier.vllm.private_daemon import PrivateDaemon  # noqa: E402
 
 VOCAB, PADDED, HIDDEN, RANKS = 500, 512, 16, 2
 BANNED = 300

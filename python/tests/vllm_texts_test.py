@@ -244,11 +244,12 @@ def test_an_engine_starts_without_the_tokenizer_where_that_fails(
     narrow_daemon: Daemon, monkeypatch: Any, fails_at: str
 ) -> None:
     pytest.importorskip("host_engine", exc_type=ImportError)
+    from croupier.serving import opening
     from croupier.vllm import executor
 
     said: list[str] = []
     monkeypatch.setattr(executor.logger, "warning", lambda text, *given: said.append(text % given))
-    monkeypatch.setattr(executor, "system_endpoint", lambda: narrow_daemon.endpoint)
+    monkeypatch.setattr(opening, "system_endpoint", lambda: narrow_daemon.endpoint)
     tokenizer = tokenizer_of([f"token {number}".encode() for number in range(1000)])
     if fails_at == "the tokenizer":
         tokenizer = SimpleNamespace(get_vocab=tokenizer.get_vocab, to_str=lambda: 1 // 0)
@@ -276,9 +277,10 @@ def test_an_engine_starts_without_the_tokenizer_where_that_fails(
 
 def test_a_host_that_takes_the_tokenizer_has_it(daemon: Daemon, monkeypatch: Any) -> None:
     pytest.importorskip("host_engine", exc_type=ImportError)
+    from croupier.serving import opening
     from croupier.vllm import executor
 
-    monkeypatch.setattr(executor, "system_endpoint", lambda: daemon.endpoint)
+    monkeypatch.setattr(opening, "system_endpoint", lambda: daemon.endpoint)
     texts = Texts(tokenizer_of([b"a", b"b"]))
     asked = {"vocab": 64, "max_length": 64, "max_list_tokens": 8}
     session, looking = executor.WithSession()._opened(Options(), Options(), texts, **asked)

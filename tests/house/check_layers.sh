@@ -66,6 +66,17 @@ while IFS=: read -r file line text; do
     failures=$((failures + 1))
 done < <(grep -rnE '^#include "proto/' sampler | grep -vE 'proto/(sampling|decision|dtype|lean_part|param_ranges|philox|race|racers|row_spread|hot_set)\.h' || true)
 
+# Python: what engines share knows none of them, and no plugin another one.
+declare -A PLUGIN_MAY_NOT_IMPORT=([serving]="vllm|sglang" [vllm]="sglang" [sglang]="vllm")
+for package in "${!PLUGIN_MAY_NOT_IMPORT[@]}"; do
+    while IFS=: read -r file line text; do
+        [ -n "$file" ] || continue
+        echo "$file:$line: croupier.$package may not import this: $text"
+        failures=$((failures + 1))
+    done < <(grep -rnE "^ *(from|import) (croupier\.)?(${PLUGIN_MAY_NOT_IMPORT[$package]})\b" \
+        "python/src/croupier/$package" --include='*.py' || true)
+done
+
 if [ "$failures" -gt 0 ]; then
     echo "$failures include(s) run against the order of the folders"
     exit 1

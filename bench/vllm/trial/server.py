@@ -192,7 +192,7 @@ class Host:
         places = [Path(os.environ.get("XDG_RUNTIME_DIR") or "/nowhere"), Path("/tmp")]
         return cls(
             frozenset(str(path) for path in SHARED_MEMORY.rglob("*")),
-            frozenset(str(path) for place in places for path in place.glob("croupier-vllm*")),
+            frozenset(str(path) for place in places for path in place.glob("croupier-private*")),
             frozenset(croupiers()),
         )
 

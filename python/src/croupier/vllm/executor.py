@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import errno
 import os
 import random
 import weakref
@@ -18,22 +17,23 @@ from vllm.logger import init_logger
 from vllm.v1.executor.multiproc_executor import MultiprocExecutor
 from vllm.v1.executor.uniproc_executor import UniProcExecutor
 
-from croupier import Error, Session
+from croupier import Session
+from croupier.serving.keeper import Keeper
+from croupier.serving.opening import Opening
+from croupier.serving.private_daemon import PrivateDaemon, lean_samplers_of
+from croupier.serving.shared_memory import room_of
+from croupier.serving.verify import Verifier
 
 from . import compat, pipeline, speculation
 from .admission import limits_of
 from .endings import end_requests_with_stop_strings
 from .failures import end_requests_with_errors
-from .keeper import Keeper
 from .options import Options
 from .orphan import end_with_server
 from .plane import Batch, Plane
-from .private_daemon import PrivateDaemon, lean_samplers_of, system_endpoint
 from .requirements import check_engine
 from .sequences import Sequences
-from .shared_memory import room_of, without_room
 from .texts import Texts
-from .verify import Verifier
 from .windows import WindowPlane
 
 # Below vLLM's own logger, whose handler shows it: other names are shown from warnings on.
@@ -162,23 +162,11 @@ class WithSession:
         self, options: Options, own: Options, texts: Texts | None = None, **asked: Any
     ) -> tuple[Session, Texts | None]:
         """`own`: of a daemon that this engine starts."""
-        endpoint = options.endpoint
-        if not endpoint and not options.private and (system := system_endpoint()):
-            try:
-                opened = with_texts(partial(Session, endpoint=system, **asked), texts)
-            except Error as error:
-                logger.warning("the host's daemon at %s is not used: %s", system, error)
-            else:
-                tell_ignored(options, system)
-                return opened
-        if not endpoint:
-            self.croupier_daemon = self.croupier_daemon or PrivateDaemon.join(own)
-            if url := self.croupier_daemon.metrics_url:
-                logger.info("the private daemon's metrics are at %s", url)
-            endpoint = self.croupier_daemon.endpoint
-        else:
-            tell_ignored(options, endpoint)
-        return with_texts(partial(session_at, endpoint, **asked), texts)
+        opening = Opening(options, own, logger, "a smaller --max-num-seqs, or fewer speculative tokens,")
+        try:
+            return opening.open(partial(with_texts, texts), **asked)
+        finally:
+            self.croupier_daemon = opening.daemon
 
     def _use_session(self, options: Options, geometry: dict[str, Any], gathers: bool) -> None:
         config = self.vllm_config
@@ -247,7 +235,7 @@ class WithSession:
             logger.info("Croupier verifies up to %d drafts of each request in a step", window - 1)
         cache = config.cache_config
         cached = (cache.num_gpu_blocks or 0) * (cache.block_size or 0)
-        room = room_of(session.segment_path, sequences_at_once, cached, longest)
+        room = room_of(session.segment_path, sequences_at_once, cached, longest, "a smaller --max-num-seqs")
         logger.warning(room.advice) if room.advice else logger.info(room.text)
 
 
@@ -272,16 +260,7 @@ def with_session(executor: type) -> type:
     return known[executor]
 
 
-def tell_ignored(options: Options, endpoint: str) -> None:
-    if ignored := options.ignored_by_another_daemon():
-        logger.warning(
-            "the daemon at %s is configured otherwise: the option %s; a private daemon takes both",
-            endpoint,
-            ", and the option ".join(ignored),
-        )
-
-
-def with_texts(open_session: Callable[..., Session], texts: Texts | None) -> tuple[Session, Texts | None]:
+def with_texts(texts: Texts | None, open_session: Callable[..., Session]) -> tuple[Session, Texts | None]:
     """With the engine's tokenizer, or without it where anything fails: no reason not to start."""
     if texts is None:
         return open_session(), None
@@ -293,16 +272,6 @@ def with_texts(open_session: Callable[..., Session], texts: Texts | None) -> tup
         session = open_session()
         logger.warning("vLLM's front end alone looks for stop strings: %s", error)
         return session, None
-
-
-def session_at(endpoint: str, **asked: Any) -> Session:
-    """With no other daemon to go to: a full shared memory is told with what helps."""
-    try:
-        return Session(endpoint=endpoint, **asked)
-    except Error as error:
-        if error.name == "no_memory" and os.strerror(errno.ENOSPC) in str(error):
-            raise RuntimeError(without_room(str(error), asked["max_batch"])) from error
-        raise
 
 
 def _rank(described: dict[str, Any]) -> int:

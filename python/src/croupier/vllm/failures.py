@@ -5,24 +5,9 @@ from __future__ import annotations
 import functools
 from typing import Any
 
+from croupier.serving.reasons import is_failed, is_refused
+
 from . import compat
-
-_REFUSED = "Croupier refused this request: "
-_FAILED = "Croupier could not decide a token of this request: "
-
-
-def refused(reason: str) -> str:
-    """What the request asks for cannot be done."""
-    return _REFUSED + reason
-
-
-def failed(reason: str) -> str:
-    """The request is right: the model's logits or the daemon are not."""
-    return _FAILED + reason
-
-
-def is_refused(reason: str) -> bool:
-    return reason.startswith(_REFUSED)
 
 
 def end_requests_with_errors(log: Any) -> None:
@@ -94,7 +79,7 @@ def _error_of(output: Any) -> Exception | None:
             continue
         if is_refused(reason):
             return _passed_on(ValueError(reason))
-        if reason.startswith(_FAILED):
+        if is_failed(reason):
             return _passed_on(compat.current().generation_error(reason))
     return None
 

@@ -9,7 +9,7 @@ import signal
 import threading
 from collections.abc import Callable
 
-from .processes import readable
+from croupier.serving.processes import readable
 
 # vLLM's name for the process, in data parallelism with a number behind it.
 _ENGINE_CORE = "EngineCore"

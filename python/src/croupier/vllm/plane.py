@@ -9,25 +9,17 @@ from typing import Any
 import numpy as np
 
 from croupier import DecisionError, Error
+from croupier.serving.reasons import ASKED_FOR, failed, refused
+from croupier.serving.shared_memory import status_of
+from croupier.serving.verify import Verifier
 
 from . import compat
 from .columns import Columns
-from .failures import failed, refused
 from .order import Order
 from .sequences import Sequences
-from .shared_memory import status_of
-from .verify import Verifier
 
 # Between the workers' sight of a decision and this process's.
 _MOMENT = 1.0
-# What the request itself asks for, rather than a fault of the model or of the daemon.
-_ASKED_FOR = (
-    DecisionError.NO_TOKEN_LEFT,
-    DecisionError.BAD_PARAMETER,
-    DecisionError.BAD_TOKEN,
-    DecisionError.BAD_SEQUENCE,
-    DecisionError.BAD_MASK,
-)
 
 
 @dataclass
@@ -169,8 +161,9 @@ class Plane:
             self._compare(batch, answer, output, errors)
             if self._sequences.texts is not None and (ended := self._ended(batch, answer)):
                 output.croupier_ended = ended
-            if self._verifier is not None:
-                self._verifier.look(batch, answer, output, self._session)
+            if self._verifier is not None and (rows := getattr(output, "croupier_rows", None)) is not None:
+                step, (names, sequences) = batch.order.step, batch.columns.of_rows()
+                self._verifier.look(step, names, sequences, batch.masks, rows, answer, self._session)
         if errors:
             output.croupier_errors = errors
         return output
@@ -246,7 +239,7 @@ class Plane:
         if decision.error == DecisionError.VOID and self._may_be_void(name, batch, column):
             return
         reason = f"step {step}: {decision.error_text or decision.error}"
-        reason = refused(reason) if decision.error in _ASKED_FOR else failed(reason)
+        reason = refused(reason) if decision.error in ASKED_FOR else failed(reason)
         end_request(output, errors, name, reason, before)
 
     def _may_be_void(self, name: str, batch: Batch, column: int) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -34,13 +34,18 @@ class Verifier:
         self.differing: list[dict[str, Any]] = []
         """The first of them; `differ` counts all."""
 
-    def look(self, batch: Any, answer: Any, output: Any, session: Any) -> None:
-        """Does nothing for a step whose rows the workers did not copy."""
-        copied = getattr(output, "croupier_rows", None)
-        if copied is None:
-            return
-        rows = as_float32(copied)
-        names, sequences = batch.columns.of_rows()
+    def look(
+        self,
+        step: int,
+        names: Sequence[str],
+        sequences: Sequence[Any],
+        masks: Sequence[Any] | None,
+        rows: np.ndarray,
+        answer: Any,
+        session: Any,
+    ) -> None:
+        """`rows` are the logits of the step's decisions; of each, its request's name, sequence and mask."""
+        rows = as_float32(rows)
         for row, (sequence, decision) in enumerate(zip(sequences, answer.decisions, strict=True)):
             if decision.error == DecisionError.REJECTED:
                 continue
@@ -59,16 +64,16 @@ class Verifier:
                 sequence.prompt,
                 history[:-1],
                 params=Params(seed=sequence.request.seed, **params),
-                mask=None if batch.masks is None else batch.masks[row],
+                mask=None if masks is None else masks[row],
                 **sequence.request.lists(),
             )
             self.verified += 1
             if again.token != decision.token:
-                self._tell(batch, names[row], decision, again)
+                self._tell(step, names[row], decision, again)
 
-    def _tell(self, batch: Any, name: str, decision: Any, again: Any) -> None:
+    def _tell(self, step: int, name: str, decision: Any, again: Any) -> None:
         found = {
-            "step": batch.order.step,
+            "step": step,
             "request": name,
             "position": decision.position,
             "daemon": decision.token,

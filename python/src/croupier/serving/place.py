@@ -169,10 +169,10 @@ def default_directory() -> Path:
     """The same for all engines of this user; without a session's folder, the first of its own in /tmp."""
     runtime = os.environ.get("XDG_RUNTIME_DIR")
     if runtime and is_own_folder(runtime):
-        return Path(runtime, "croupier-vllm")
+        return Path(runtime, "croupier-private")
     user = os.geteuid()
     for number in range(_FALLBACKS):
-        found = _FALLBACK / (f"croupier-vllm-{user}" + (f"-{number}" if number else ""))
+        found = _FALLBACK / (f"croupier-private-{user}" + (f"-{number}" if number else ""))
         # Another user cannot remove what is this one's there, nor this one what is another's.
         try:
             if found.lstat().st_uid == user:
@@ -180,7 +180,7 @@ def default_directory() -> Path:
         except FileNotFoundError:
             return found
     raise PermissionError(
-        f"other users have taken {_FALLBACK}/croupier-vllm-{user} and {_FALLBACKS - 1} names after it: set "
+        f"other users have taken {_FALLBACK}/croupier-private-{user} and {_FALLBACKS - 1} more: set "
         "XDG_RUNTIME_DIR to a folder of your own, or give the option 'endpoint'"
     )
 

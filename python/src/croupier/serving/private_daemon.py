@@ -50,7 +50,7 @@ class Names:
     @classmethod
     def fresh(cls, options: Options) -> Names:
         name = f"{os.geteuid()}-{secrets.token_hex(8)}"
-        return cls(f"vllm-{name}", options.shm_dir or f"/dev/shm/croupier-vllm-{name}")
+        return cls(f"private-{name}", options.shm_dir or f"/dev/shm/croupier-private-{name}")
 
     @classmethod
     def of(cls, configuration: str) -> Names | None:

@@ -19,6 +19,8 @@ class Room(NamedTuple):
     """Bytes that its token logs take when the KV cache is full, and no two requests share a prefix."""
     free: int
     """Bytes that are left where it lies."""
+    fewer_sequences: str
+    """What of the engine would take less room."""
 
     @property
     def text(self) -> str:
@@ -35,17 +37,20 @@ class Room(NamedTuple):
         return (
             f"shared memory may run out: {self.text}. A request whose log cannot grow then ends with an "
             f"error. In a container, --shm-size {_mib(self.at_open + self.logs)}m or more would be right, "
-            "or a smaller --max-num-seqs"
+            f"or {self.fewer_sequences}"
         )
 
 
-def room_of(segment_path: str, sequences: int, cached_tokens: int, longest: int) -> Room:
+def room_of(
+    segment_path: str, sequences: int, cached_tokens: int, longest: int, fewer_sequences: str
+) -> Room:
     """`cached_tokens`: what the KV cache holds; 0 where that is not known."""
     taken = os.stat(segment_path).st_blocks * 512
     place = os.statvfs(segment_path)
     most = sequences * longest
     tokens = min(cached_tokens, most) if cached_tokens else most
-    return Room(taken, tokens * _TOKEN_BYTES + sequences * _LOG_PIECE, place.f_bavail * place.f_frsize)
+    logs, free = tokens * _TOKEN_BYTES + sequences * _LOG_PIECE, place.f_bavail * place.f_frsize
+    return Room(taken, logs, free, fewer_sequences)
 
 
 def status_of(segment_path: str) -> str:
@@ -55,11 +60,10 @@ def status_of(segment_path: str) -> str:
     return f"croupier status --instance {instance} --shm-dir {place.parent}"
 
 
-def without_room(error: str, rows: int) -> str:
+def without_room(error: str, rows: int, fewer_rows: str) -> str:
     return (
         f"the session does not fit into shared memory: {error}. In a container it has 64 MB unless it is "
-        f"started with a larger --shm-size. A step has room for {rows} rows: a smaller --max-num-seqs, or "
-        "fewer speculative tokens, take less"
+        f"started with a larger --shm-size. A step has room for {rows} rows: {fewer_rows} would take less"
     )
 
 
