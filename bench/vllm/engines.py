@@ -18,6 +18,10 @@ _LONGEST_PROMPT = 1024
 # Steps at the beginning of a run that no time is taken of: prompts, and kernels that are compiled when first
 # used.
 SETTLE = 4
+# Tokens of steps in which a full batch decodes and a few prompts begin.
+_STEPS_WITH_PROMPTS = (320, 384, 448, 512)
+# vLLM alone; `sharded` is with batch-sharded sampling, which is new in 0.33 and off by default.
+NATIVE_SIDES = ("native", "sharded")
 
 
 def add_engine_options(parser: argparse.ArgumentParser) -> None:
@@ -40,6 +44,12 @@ def add_engine_options(parser: argparse.ArgumentParser) -> None:
         "--logprobs-mode", default="raw_logprobs", choices=("raw_logprobs", "processed_logprobs")
     )
     model.add_argument("--eager", action="store_true", help="without CUDA graphs")
+    model.add_argument(
+        "--graphs",
+        default="decode",
+        choices=("decode", "piecewise"),
+        help="CUDA graphs of steps that only decode, or also of those with prompts, which 0.33 has",
+    )
     model.add_argument("--no-async", action="store_true", help="without asynchronous scheduling")
     plugin = parser.add_argument_group("Croupier's side")
     plugin.add_argument("--endpoint", default="", help="of a daemon; none: a private one")
@@ -78,7 +88,7 @@ def groups_of(arguments: argparse.Namespace, side: str) -> int:
         return arguments.groups
     own = arguments.beside.get("spare_batches") if side == "beside" else None
     spare = arguments.spare_batches if own is None else own
-    return arguments.pp + (spare or 0 if side != "native" else 0)
+    return arguments.pp + (spare or 0 if side not in NATIVE_SIDES else 0)
 
 
 def prefill_budget(arguments: argparse.Namespace, side: str, most: int) -> int | None:
@@ -103,14 +113,28 @@ def prompt_length(arguments: argparse.Namespace, side: str, most: int, batch: in
     return min(_LONGEST_PROMPT, budget // -(-batch // groups_of(arguments, side)))
 
 
+def use_graphs(arguments: argparse.Namespace) -> None:
+    """Before vLLM is imported: piecewise graphs without a compiler, which would take a minute a start."""
+    if arguments.graphs == "piecewise":
+        os.environ["VLLM_USE_BREAKABLE_CUDAGRAPH"] = "1"
+
+
+def cudagraph_mode(arguments: argparse.Namespace) -> str:
+    if arguments.eager:
+        return "NONE"
+    return "FULL_AND_PIECEWISE" if arguments.graphs == "piecewise" else "FULL_DECODE_ONLY"
+
+
 def engine_arguments(
     arguments: argparse.Namespace, side: str, model: str, sizes: list[int], croupier: dict[str, Any] | None
 ) -> dict[str, Any]:
-    """For LLM() and for AsyncEngineArgs(): the same on both sides but for the key `croupier`."""
+    """For LLM() and for AsyncEngineArgs(): the same but for the key `croupier` and the side `sharded`."""
     from vllm.config import StructuredOutputsConfig
 
     groups = groups_of(arguments, side)
-    captured = sorted({-(-size // groups) for size in sizes} | set(sizes))
+    captured = {-(-size // groups) for size in sizes} | set(sizes)
+    if arguments.graphs == "piecewise":
+        captured |= set(_STEPS_WITH_PROMPTS)
     given: dict[str, Any] = {
         "model": model,
         "load_format": "dummy",
@@ -128,8 +152,8 @@ def engine_arguments(
         "disable_log_stats": True,
         "compilation_config": {
             "mode": 0,
-            "cudagraph_mode": "NONE" if arguments.eager else "FULL_DECODE_ONLY",
-            "cudagraph_capture_sizes": captured,
+            "cudagraph_mode": cudagraph_mode(arguments),
+            "cudagraph_capture_sizes": sorted(captured),
         },
     }
     if arguments.tokenizer:
@@ -139,6 +163,8 @@ def engine_arguments(
         given["skip_tokenizer_init"] = True
     if croupier is not None:
         given["additional_config"] = {"croupier": croupier}
+    if side == "sharded":
+        given["enable_batch_sharded_sampling"] = True
     if arguments.worker_process:
         given["distributed_executor_backend"] = "mp"
     if arguments.no_async:
@@ -164,6 +190,7 @@ def llm_of(arguments: argparse.Namespace, given: dict[str, Any]) -> Any:
     """vLLM's LLM of these arguments, with weights that make rows as peaked as a model's."""
     if arguments.tp * arguments.pp == 1 and not arguments.core_process:
         os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"
+    use_graphs(arguments)
     from vllm import LLM
 
     llm = LLM(**given)

@@ -1,5 +1,5 @@
 # shellcheck shell=bash disable=SC2154
-# For gpu_one.sh and gpu_two.sh: parts of a run with a plan, each with a time of its own, results safe after each.
+# For the gpu_*.sh beside it: parts of a run with a plan, each with a time of its own, results safe after each.
 # Before it is sourced: `out`, the folder that comes back; `total`, the seconds of all. In the repository's root.
 # RELEASE is vLLM's: 0.33.0 unless given (env.sh).
 

@@ -1,103 +1,139 @@
-"""Two samplers' times between tokens as a picture: one panel a load, one line a side, no library needed.
+"""Pictures of what arrivals.py found, one panel or group for each of its files.
 
-picture.py arrivals.json picture.svg
+    picture.py times|loads|peaks|use PICTURE.svg FILE.json...
+
+times: how the requests' means of the time between two tokens spread when requests come all at once. loads:
+P99 of that time against tokens a second, for each load and all at once. peaks: tokens a second then.
+use: how busy GPUs and cores are meanwhile.
 """
 
 from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-WIDTH, HEIGHT = 300, 240
-LEFT, TOP, BOTTOM, GAP = 62, 34, 46, 14
-COLOURS = {"native": "#b45309", "croupier": "#1d4ed8"}
-NAMES = {"native": "vLLM's sampler", "croupier": "Croupier"}
+from panels import NAMES, Panel, picture_of
+
+Results = dict[str, Any]
 
 
-def picture(results: dict[str, Any]) -> str:
-    """`results` is arrivals.json: of each load and side the quantiles of the times between two tokens."""
-    loads = results["loads"]
-    panels = [_panel(load, place * (WIDTH + GAP)) for place, load in enumerate(loads)]
-    width, height = len(loads) * (WIDTH + GAP), HEIGHT + 24
-    body = "".join(panels) + _legend(sorted({side for load in loads for side in load["sides"]}))
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" font-family="sans-serif" '
-        f'font-size="11"><rect width="{width}" height="{height}" fill="white"/>{body}</svg>\n'
-    )
+def title_of(found: Results) -> str:
+    """The shape and the layout."""
+    given = found["arguments"]
+    size, tp, pp = given["size"].upper(), int(given["tp"]), int(given["pp"])
+    stages = f"PP {pp}" if pp > 1 else ""
+    ranks = f"TP {tp}" if tp > 1 or not stages else ""
+    return f"{size}, {' × '.join(part for part in (ranks, stages) if part)}"
 
 
-def _panel(load: dict[str, Any], left: float) -> str:
-    sides = load["sides"]
-    # The last percent is a tail of prompts that came in between: it would press the rest into a corner.
-    most = _round_up(max((_at(side["itl_quantiles_ms"], 0.99) for side in sides.values()), default=1.0))
-    x0, x1, y0, y1 = left + LEFT, left + WIDTH, HEIGHT - BOTTOM, TOP
+def peak_of(found: Results) -> dict[str, Any]:
+    """By sides, of the first kind."""
+    return next(iter(found["peaks"].values()), {})
 
-    def x(value: float) -> float:
-        return x0 + (x1 - x0) * min(value / most, 1.0)
 
-    def y(part: float) -> float:
-        return y0 + (y1 - y0) * part
+def sides_of(all_found: list[Results]) -> list[str]:
+    there = {side for found in all_found for side in peak_of(found)}
+    return [side for side in NAMES if side in there] + sorted(there - set(NAMES))
 
-    parts = [
-        f'<text x="{(x0 + x1) / 2:.0f}" y="{TOP - 12}" text-anchor="middle">'
-        f"load {load['fraction']:g}: {load['requests_per_second']:.1f} requests a second</text>",
-        f'<path d="M{x0:.1f} {y1:.1f}V{y0:.1f}H{x1:.1f}" fill="none" stroke="black"/>',
-        f'<text x="{(x0 + x1) / 2:.0f}" y="{HEIGHT - 12}" text-anchor="middle">ms between two tokens</text>',
+
+def times(all_found: list[Results]) -> str:
+    panels = []
+    for place, found in enumerate(all_found):
+        sides = peak_of(found)
+        most = max(side["tpot_ms"]["p99"] for side in sides.values())
+        panel = Panel(
+            place, title_of(found), "ms a token, mean of a request", "share of requests", (most, 1.0)
+        )
+        for row, (name, side) in enumerate(sides.items()):
+            spread = side["tpot_quantiles_ms"]
+            last = len(spread) - 1
+            panel.line([(value, at / last) for at, value in enumerate(spread)], name)
+            panel.dot((side["tpot_ms"]["p95"], 0.95), name)
+            panel.note(row, f"P95 {side['tpot_ms']['p95']:.1f} ms", name)
+        panels.append(panel)
+    return picture_of(panels, sides_of(all_found), "dot: P95")
+
+
+def loads(all_found: list[Results]) -> str:
+    panels = []
+    for place, found in enumerate(all_found):
+        points: dict[str, list[tuple[float, float]]] = {}
+        for sides in [*(load["sides"] for load in found["loads"]), peak_of(found)]:
+            for name, side in sides.items():
+                rate = side["steady_tokens_per_second"] / 1000
+                points.setdefault(name, []).append((rate, side["tpot_ms"]["p99"]))
+        every = [point for line in points.values() for point in line]
+        most = max(x for x, _ in every), max(y for _, y in every)
+        panel = Panel(place, title_of(found), "thousand tokens a second", "P99, ms a token", most)
+        for name, line in points.items():
+            panel.line(sorted(line), name)
+            for point in line:
+                panel.dot(point, name)
+        panels.append(panel)
+    return picture_of(panels, sides_of(all_found), "last dot: all requests at once")
+
+
+def peaks(all_found: list[Results]) -> str:
+    rates = [
+        {name: side["steady_tokens_per_second"] for name, side in peak_of(found).items()}
+        for found in all_found
     ]
-    middle = f'{left + 14:.0f}" y="{(y0 + y1) / 2:.0f}'
-    parts.append(
-        f'<text x="{middle}" text-anchor="middle"'
-        f' transform="rotate(-90 {left + 14:.0f} {(y0 + y1) / 2:.0f})">'
-        "share of the times</text>"
-    )
-    for part in (0.0, 0.25, 0.5, 0.75, 0.95):
-        parts.append(f'<path d="M{x0:.1f} {y(part):.1f}H{x1:.1f}" stroke="#ddd"/>')
-        parts.append(f'<text x="{x0 - 6:.1f}" y="{y(part) + 4:.1f}" text-anchor="end">{part:g}</text>')
-    for tick in range(5):
-        value = most * tick / 4
-        parts.append(f'<text x="{x(value):.1f}" y="{y0 + 15:.1f}" text-anchor="middle">{value:.3g}</text>')
-    for name, side in sides.items():
-        quantiles = side["itl_quantiles_ms"]
-        steps = [(x(value), y(place / max(len(quantiles) - 1, 1))) for place, value in enumerate(quantiles)]
-        line = " ".join(f"{a:.1f},{b:.1f}" for a, b in steps)
-        colour = COLOURS.get(name, "black")
-        parts.append(f'<polyline points="{line}" fill="none" stroke="{colour}" stroke-width="1.6"/>')
-        at = x(_at(quantiles, 0.95))
-        parts.append(f'<circle cx="{at:.1f}" cy="{y(0.95):.1f}" r="3" fill="{colour}"/>')
-    return "".join(parts)
+    most = max(rate for each in rates for rate in each.values()) / 1000
+    panel = Panel(0, "all requests at once, all controls", "", "thousand tokens a second", (0, most), wide=2)
+    for place, (found, sides) in enumerate(zip(all_found, rates, strict=True)):
+        native = sides.get("native", 0.0)
+        bars = [
+            (name, sides[name] / 1000, f"{sides[name] / native:.2f}" if native else "")
+            for name in sides_of([found])
+        ]
+        panel.group(place, len(all_found), title_of(found), bars)
+    return picture_of([panel], sides_of(all_found), "above a bar: over vLLM")
 
 
-def _round_up(value: float) -> float:
-    """To four steps of a length that reads well."""
-    for step in (s * 10.0**power for power in range(-2, 5) for s in (1, 1.5, 2, 2.5, 5)):
-        if 4 * step >= value:
-            return 4 * step
-    return value
+def use(all_found: list[Results]) -> str:
+    gpus = Panel(0, "GPUs (utilisation, median)", "", "percent", (0, 100.0), wide=2)
+    cores = Panel(2, "the host's cores", "", "percent", (0, max(_cores_of(all_found))), wide=2)
+    for place, found in enumerate(all_found):
+        sides = {name: peak_of(found)[name]["host"] for name in sides_of([found])}
+        busy = [
+            (name, host["gpu_percent"][1], f"{host['gpu_percent'][1]:.0f}")
+            for name, host in sides.items()
+            if "gpu_percent" in host
+        ]
+        shares = [
+            (name, share, f"{share:.1f}") for name, share in zip(sides, _cores_of([found]), strict=True)
+        ]
+        gpus.group(place, len(all_found), title_of(found), busy)
+        cores.group(place, len(all_found), title_of(found), shares)
+    return picture_of([gpus, cores], sides_of(all_found))
 
 
-def _at(quantiles: list[float], part: float) -> float:
-    return quantiles[round(part * (len(quantiles) - 1))] if quantiles else 0.0
+def _cores_of(all_found: list[Results]) -> list[float]:
+    """In percent of the host."""
+    return [
+        100 * peak_of(found)[name]["host"]["host_busy_cores"] / found["environment"]["cores"]
+        for found in all_found
+        for name in sides_of([found])
+    ]
 
 
-def _legend(sides: list[str]) -> str:
-    parts, left, middle = [], LEFT, HEIGHT + 8
-    for side in sides:
-        colour = COLOURS.get(side, "black")
-        parts.append(f'<path d="M{left} {middle}h18" stroke="{colour}" stroke-width="2"/>')
-        parts.append(f'<text x="{left + 24}" y="{middle + 4}">{NAMES.get(side, side)}</text>')
-        left += 140
-    parts.append(f'<text x="{left}" y="{middle + 4}">the dot: P95</text>')
-    return "".join(parts)
+PICTURES: dict[str, Callable[[list[Results]], str]] = {
+    "times": times,
+    "loads": loads,
+    "peaks": peaks,
+    "use": use,
+}
 
 
 def main() -> int:
-    if len(sys.argv) != 3:
+    if len(sys.argv) < 4 or sys.argv[1] not in PICTURES:
         print(__doc__)
         return 2
-    results = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
-    Path(sys.argv[2]).write_text(picture(results), encoding="utf-8")
+    all_found = [json.loads(Path(name).read_text(encoding="utf-8")) for name in sys.argv[3:]]
+    Path(sys.argv[2]).write_text(PICTURES[sys.argv[1]](all_found), encoding="utf-8")
     return 0
 
 

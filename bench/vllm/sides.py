@@ -66,6 +66,10 @@ class Side:
         self._process.start()
         there.close()
 
+    @property
+    def pid(self) -> int:
+        return self._process.pid or 0
+
     def begin(self, function: Callable[..., Any], *given: Any) -> None:
         try:
             self._pipe.send((function, given))
@@ -88,9 +92,13 @@ class Side:
         self.begin(function, *given)
         return self.answer(patience)
 
-    def close(self, patience: float = 60.0) -> None:
+    def begin_close(self) -> None:
+        """Several sides end at once where each is told before the first is waited for."""
         with contextlib.suppress(OSError):
             self._pipe.send(None)
+
+    def close(self, patience: float = 60.0) -> None:
+        self.begin_close()
         self._process.join(patience)
         self.kill()
 

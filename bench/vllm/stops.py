@@ -25,7 +25,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from arrivals import end_engine
+from async_engine import end_engine
 from engines import (
     PROMPT,
     add_engine_options,

@@ -1,12 +1,14 @@
-"""What a private croupierd takes of its host while something runs: from /proc, by a thread of its own.
+"""What an engine and its private croupierd take of their host and its GPUs while something runs.
 
-An engine's stand-in, which waits for the daemon's death, counts with it.
+From /proc, by a thread of its own, and from nvidia-smi. An engine's stand-in, which waits for the daemon's
+death, counts with the daemon.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+import subprocess
 import threading
 import time
 from pathlib import Path
@@ -104,20 +106,77 @@ def stand_ins() -> list[int]:
     return found
 
 
-class Watch:
-    """with Watch(directory, shm) as watch: …; then watch.found()."""
+class Gpus:
+    """How busy they are and what power they take, four times a second; nothing without nvidia-smi."""
 
-    def __init__(self, directory: Path, segments: Path) -> None:
-        self._directory, self._segments = directory, segments
+    def __init__(self) -> None:
+        asked = "--query-gpu=utilization.gpu,power.draw"
+        command = ["nvidia-smi", asked, "--format=csv,noheader,nounits", "--loop-ms=250"]
+        self._process: subprocess.Popen[str] | None = None
+        with contextlib.suppress(OSError):
+            self._process = subprocess.Popen(
+                command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+            )
+
+    def found(self) -> dict[str, Any]:
+        """Quartiles over all GPUs and times, in percent and in watts of one GPU."""
+        if self._process is None:
+            return {}
+        self._process.terminate()
+        rows = [line.split(",") for line in self._process.communicate()[0].splitlines()]
+        return gpu_quartiles(rows)
+
+
+def gpu_quartiles(rows: list[list[str]]) -> dict[str, Any]:
+    columns = {"gpu_percent": 0, "gpu_watts": 1}
+    found: dict[str, Any] = {}
+    for name, place in columns.items():
+        values = []
+        for row in rows:
+            # A last line may be cut, and a GPU may not tell.
+            with contextlib.suppress(ValueError, IndexError):
+                values.append(float(row[place]))
+        if values:
+            ordered = sorted(values)
+            found[name] = [ordered[round(part * (len(ordered) - 1))] for part in (0.25, 0.5, 0.75)]
+    return found
+
+
+def daemon_processes(directory: Path, engine: int) -> list[int]:
+    """The daemon there, its children, and the stand-ins of that engine."""
+    daemon = daemon_pid(directory)
+    if daemon is None:
+        return []
+    below = set(children_of(engine))
+    return sorted({daemon, *children_of(daemon), *(pid for pid in stand_ins() if pid in below)})
+
+
+def memory_of_host(directory: Path, engine: int) -> dict[str, float]:
+    """MiB of an engine and of its daemon: parts of what is shared, so that sums are true."""
+    daemon = daemon_processes(directory, engine)
+    others = {engine, *children_of(engine)} - set(daemon)
+    return {
+        "engine_pss_mib": round(sum(memory_kib(pid)["Pss"] for pid in others) / 1024, 1),
+        "daemon_pss_mib": round(sum(memory_kib(pid)["Pss"] for pid in daemon) / 1024, 1),
+        "daemon_rss_mib": round(sum(memory_kib(pid)["Rss"] for pid in daemon) / 1024, 1),
+    }
+
+
+class Watch:
+    """with Watch(directory, segments, engine) as watch: …; then watch.found(). `engine` is a process."""
+
+    def __init__(self, directory: Path, segments: Path, engine: int) -> None:
+        self._directory, self._segments, self._engine = directory, segments, engine
         self._end = threading.Event()
         self._thread = threading.Thread(target=self._look, daemon=True)
         self._first: dict[int, float] = {}
         self._last: dict[int, float] = {}
-        self._most = {"daemon_pss_mib": 0.0, "daemon_rss_mib": 0.0, "segments_mib": 0.0}
+        self._segments_mib = 0.0
         self._processes = 0
         self._least_available = available_mib()
 
     def __enter__(self) -> Watch:
+        self._gpus = Gpus()
         self._begun, self._since = busy_cores()
         self._thread.start()
         return self
@@ -126,6 +185,7 @@ class Watch:
         self._end.set()
         self._thread.join()
         self._ended, self._until = busy_cores()
+        self._of_gpus = self._gpus.found()
 
     def _look(self) -> None:
         while True:
@@ -136,29 +196,25 @@ class Watch:
 
     def _look_once(self) -> None:
         self._least_available = min(self._least_available, available_mib())
-        daemon = daemon_pid(self._directory)
-        if daemon is None:
-            return
-        pids = [daemon, *children_of(daemon), *stand_ins()]
+        pids = daemon_processes(self._directory, self._engine)
         self._processes = max(self._processes, len(pids))
         for pid in pids:
             seconds = cpu_seconds(pid)
             self._first.setdefault(pid, seconds)
             self._last[pid] = max(self._last.get(pid, 0.0), seconds)
-        memory = [memory_kib(pid) for pid in pids]
-        for name, kind in (("daemon_pss_mib", "Pss"), ("daemon_rss_mib", "Rss")):
-            self._most[name] = max(self._most[name], sum(one[kind] for one in memory) / 1024)
-        segments = shared_bytes(self._segments) / 2**20
-        self._most["segments_mib"] = max(self._most["segments_mib"], segments)
+        self._segments_mib = max(self._segments_mib, shared_bytes(self._segments) / 2**20)
 
     def found(self) -> dict[str, Any]:
         seconds = max(self._until - self._since, 1e-9)
-        used = sum(self._last[pid] - self._first[pid] for pid in self._first)
-        return {
+        found: dict[str, Any] = {
             "seconds": round(seconds, 1),
             "host_busy_cores": round((self._ended - self._begun) / seconds, 2),
             "host_least_available_mib": self._least_available,
-            "daemon_processes": self._processes,
-            "daemon_busy_cores": round(used / seconds, 3),
-            **{name: round(value, 1) for name, value in self._most.items()},
+            **self._of_gpus,
         }
+        if self._processes:
+            used = sum(self._last[pid] - self._first[pid] for pid in self._first)
+            found["daemon_processes"] = self._processes
+            found["daemon_busy_cores"] = round(used / seconds, 3)
+            found["segments_mib"] = round(self._segments_mib, 1)
+        return found

@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 sys.path.append(str(Path(__file__).parents[2] / "bench" / "vllm"))
-import arrivals  # noqa: E402
 import decode  # noqa: E402
 import engines  # noqa: E402
 import kills  # noqa: E402
@@ -20,6 +19,8 @@ import kinds  # noqa: E402
 import picture  # noqa: E402
 import sides  # noqa: E402
 import stops  # noqa: E402
+import traffic  # noqa: E402
+import watch  # noqa: E402
 
 
 def asked(**given: Any) -> argparse.Namespace:
@@ -138,8 +139,8 @@ def test_a_side_answers_and_survives_an_error_and_its_end_is_told() -> None:
 
 
 def test_arrivals_are_the_same_for_both_sides_and_come_at_their_rate() -> None:
-    requests = arrivals.requests_of(4000, 50.0, 9)
-    assert requests == arrivals.requests_of(4000, 50.0, 9)
+    requests = traffic.requests_of(4000, 50.0, 9)
+    assert requests == traffic.requests_of(4000, 50.0, 9)
     assert requests[-1]["at"] == pytest.approx(80.0, rel=0.1)
     assert all(16 <= one["tokens"] <= 512 and 16 <= one["prompt"] <= 256 for one in requests)
 
@@ -153,25 +154,62 @@ def load_of(gap: float) -> dict[str, Any]:
         f"request-{place}-0123abcd": [(10.0 + place * 0.1 + 0.02 + gap * i, 1) for i in range(5)]
         for place in range(4)
     }
-    return arrivals.summed(10.0, answers, came)
+    return traffic.summed(10.0, answers, came)
 
 
-def test_times_between_tokens_are_summed_up_and_drawn(tmp_path: Path) -> None:
+def test_times_between_tokens_are_summed_up() -> None:
     found = load_of(0.005)
     assert found["ttft_ms"]["p50"] == pytest.approx(20.0)
     assert found["itl_ms"]["p99"] == pytest.approx(5.0)
     assert found["tpot_ms"]["p50"] == pytest.approx(5.0)
     assert found["tokens"] == 20
     assert found["short"] == 0
-    loads = [
-        {"fraction": part, "requests_per_second": 9.0, "sides": {"native": load_of(0.006), "croupier": found}}
-        for part in (0.5, 0.9)
-    ]
-    drawn = picture.picture({"loads": loads})
-    root = xml.etree.ElementTree.fromstring(drawn)
-    assert len(root.findall("{http://www.w3.org/2000/svg}polyline")) == 4
-    assert "Croupier" in drawn
-    xml.etree.ElementTree.fromstring(picture.picture({"loads": []}))
+    assert len(found["tpot_quantiles_ms"]) == traffic.QUANTILES
+
+
+def found_of(layout: tuple[int, int], **sides: float) -> dict[str, Any]:
+    """As arrivals.py leaves it, of sides with these gaps between tokens."""
+    host = {"host_busy_cores": 4.0, "gpu_percent": [80.0, 90.0, 99.0]}
+    loads = {side: {**load_of(gap), "host": host} for side, gap in sides.items()}
+    return {
+        "arguments": {"size": "7b", "tp": str(layout[0]), "pp": str(layout[1])},
+        "environment": {"cores": 64},
+        "peaks": {"full": loads},
+        "loads": [{"fraction": part, "sides": loads} for part in (0.5, 0.9)],
+    }
+
+
+def test_a_picture_has_each_layout_and_side() -> None:
+    found = [found_of((4, 1), native=0.006, croupier=0.005), found_of((2, 2), native=0.006)]
+    svg = "{http://www.w3.org/2000/svg}"
+    marks = {"times": ("polyline", 3), "loads": ("polyline", 3), "peaks": ("rect", 4), "use": ("rect", 7)}
+    for name, (mark, count) in marks.items():
+        root = xml.etree.ElementTree.fromstring(picture.PICTURES[name](found))
+        assert len(root.findall(svg + mark)) == count
+        texts = [text.text for text in root.findall(svg + "text")]
+        assert "7B, TP 4" in texts
+        assert "7B, TP 2 × PP 2" in texts
+        assert "Croupier" in texts
+
+
+def test_a_step_is_timed_where_all_requests_decode() -> None:
+    late = [0.5, 0.7, 0.9, 1.1]
+    assert traffic.step_of([[0.0, 0.1, 0.5, 0.7, 0.9], late]) == pytest.approx(2e5)
+    assert traffic.step_of([[0.0, 0.1], late]) == 0.0
+    assert traffic.step_of([[0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.7], late]) == 0.0
+    assert traffic.step_of([]) == 0.0
+
+
+def test_equal_requests_come_at_once_and_are_equally_long() -> None:
+    requests = traffic.equal_requests(3, 32, 60)
+    assert {(one["at"], one["prompt"], one["tokens"]) for one in requests} == {(0.0, 32, 64)}
+
+
+def test_a_gpu_that_does_not_tell_is_left_out() -> None:
+    rows = [["10", " 100.5"], ["30", " [N/A]"], ["20", " 300.5"], ["4"]]
+    found = watch.gpu_quartiles(rows)
+    assert found == {"gpu_percent": [10.0, 20.0, 20.0], "gpu_watts": [100.5, 100.5, 300.5]}
+    assert watch.gpu_quartiles([]) == {}
 
 
 def test_kills_come_in_turns_and_what_differs_is_told(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ host_engine = pytest.importorskip("host_engine", exc_type=ImportError)
 
 sys.path.append(str(Path(__file__).parents[2] / "bench" / "vllm"))
 import stops  # noqa: E402
-from arrivals import end_engine  # noqa: E402
+from async_engine import end_engine  # noqa: E402
 from engines import add_engine_options  # noqa: E402
 from shapes import spread_head, spread_inputs  # noqa: E402
 
