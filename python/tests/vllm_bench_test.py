@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 sys.path.append(str(Path(__file__).parents[2] / "bench" / "vllm"))
+import cost_model  # noqa: E402
 import decode  # noqa: E402
 import engines  # noqa: E402
 import kills  # noqa: E402
@@ -210,6 +211,28 @@ def test_a_gpu_that_does_not_tell_is_left_out() -> None:
     found = watch.gpu_quartiles(rows)
     assert found == {"gpu_percent": [10.0, 20.0, 20.0], "gpu_watts": [100.5, 100.5, 300.5]}
     assert watch.gpu_quartiles([]) == {}
+
+
+def test_a_cost_model_finds_the_factors_of_a_step() -> None:
+    factors = [3000.0, 15.0, 2500.0, 0.0, 1.0]
+    layouts = [(1, 1), (2, 1), (4, 1), (1, 2), (2, 2)]
+    points = [
+        cost_model.Point(tp, pp, batch, cost_model.predicted(factors, tp, pp, batch))
+        for tp, pp in layouts
+        for batch in (64, 256)
+    ]
+    assert cost_model.fitted(points) == pytest.approx(factors, rel=1e-3, abs=1.0)
+
+
+def test_a_cost_model_reads_tables_and_layouts() -> None:
+    table = {
+        "arguments": {"tp": "2", "pp": "1"},
+        "steps": {"native": {"64/full": {"best": 5.0}, "64/greedy": {"best": 4.0}}},
+    }
+    assert cost_model.points_of(table, "full") == {"native": [(2, 1, 64, 5.0)]}
+    runs = [{"us_per_step": 7.0}, {"us_per_step": 6.0}, {"us_per_step": 0.0}]
+    layout = {"arguments": {"tp": "1", "pp": "4"}, "equal": {"64/full": {"native": runs, "rows": runs[2:]}}}
+    assert cost_model.points_of(layout, "full") == {"native": [(1, 4, 64, 6.0)]}
 
 
 def test_kills_come_in_turns_and_what_differs_is_told(tmp_path: Path) -> None:
