@@ -35,10 +35,12 @@ def asked(folder: Path) -> argparse.Namespace:
     return argparse.Namespace(**vars(arguments), folder=folder, requests=7, tokens=40)
 
 
-def test_texts_are_vllms_own_and_few_steps_are_in_vain(tmp_path: Path, monkeypatch: Any) -> None:
-    arguments = asked(tmp_path)
-    stops.make_tokenizer(tmp_path / "model", host_engine.VOCAB)
-    stops.write_json(tmp_path / "model" / "config.json", host_engine.model_config())
+def test_texts_are_vllms_own_and_few_steps_are_in_vain(tmp_path_factory: Any, monkeypatch: Any) -> None:
+    # A socket's path has to be short.
+    folder = tmp_path_factory.mktemp("s")
+    arguments = asked(folder)
+    stops.make_tokenizer(folder / "model", host_engine.VOCAB)
+    stops.write_json(folder / "model" / "config.json", host_engine.model_config())
     engine_arguments = stops.engine_arguments
 
     def small(*given: Any) -> dict[str, Any]:
