@@ -19,6 +19,12 @@ shm::Result<std::optional<BegunStep>> BegunSteps::begin(std::uint64_t step) {
     // gone with the session.
     const bool published = step < shm::steps_in_flight(segment).end;
     if (!published && rank_->session_open()) return std::optional<BegunStep>();
+    if (const auto oldest = rank_->publisher().next_step(next_wanted_); oldest && *oldest < step) {
+        return shm::fail(Errc::bad_argument, "step " + std::to_string(step) +
+                                                 " is not the oldest that wants rank " +
+                                                 std::to_string(rank_->rank()) + "'s logits: begin step " +
+                                                 std::to_string(*oldest) + " first, or give it up");
+    }
     CROUPIER_TRY_VALUE(word, rank_->publisher().begin(step));
     if (shm::slice_ready(segment, step, rank_->rank())) {
         return shm::fail(Errc::bad_argument, "step " + std::to_string(step) +

@@ -19,6 +19,7 @@ struct croupier_writer {
     std::unique_ptr<gpu_writer::StepWriter> steps;
     gpu_writer::WriterOptions options;
     shm::HomeProcess home;
+    bool enqueue_was_refused = false;  // and the step that it was for is begun still
 };
 
 static_assert(CROUPIER_WRITER_AUTO == static_cast<int>(gpu_writer::RowPath::automatic) &&
@@ -33,8 +34,21 @@ namespace {
 template <typename Body>
 int guarded_writer(const croupier_writer* writer, croupier_error* error, Body&& body) {
     return guarded(error, [&]() -> shm::Result<int> {
+        if (writer == nullptr) return missing("writer");
         CROUPIER_TRY(writer->home.check("this writer"));
         return body();
+    });
+}
+
+// Rows that come after a refused enqueue, for a later step, would be taken for those of its step.
+template <typename Body>
+int guarded_enqueue(croupier_writer* writer, croupier_error* error, Body&& body) {
+    return guarded_writer(writer, error, [&] {
+        const gpu_writer::StepWriter& steps = *writer->steps;
+        const std::uint64_t before = steps.enqueued();
+        const shm::Result<int> done = body();
+        writer->enqueue_was_refused = !done && steps.enqueued() == before && before < steps.begun();
+        return done;
     });
 }
 
@@ -44,6 +58,9 @@ constexpr std::size_t kInfoAtFirst = 64;
 constexpr std::size_t kStateAtFirst = 40;
 constexpr std::size_t kRowsAtFirst = 48;
 constexpr std::size_t kHeadAtFirst = 48;
+
+// The bytes to any row that row_of names are a number of 64 bits.
+constexpr std::uint64_t kMaxStride = std::uint64_t{1} << 31;
 
 shm::Result<gpu_writer::WriterOptions> checked(const croupier_writer_options& given) {
     CROUPIER_TRY_VALUE(known, shm::read_struct(given, "croupier_writer_options", kOptionsAtFirst));
@@ -155,6 +172,11 @@ int croupier_writer_wait_step(croupier_writer* writer, uint32_t timeout_ms, uint
 
 int croupier_writer_begin(croupier_writer* writer, uint64_t step, croupier_error* error) {
     return guarded_writer(writer, error, [&]() -> shm::Result<int> {
+        if (writer->enqueue_was_refused) {
+            return shm::fail(shm::Errc::bad_argument,
+                             "the last enqueue was refused, and the step that it was for is begun: enqueue "
+                             "its rows, or call croupier_writer_abandon(), before another step is begun");
+        }
         CROUPIER_TRY_VALUE(begun, writer->steps->begin(step));
         return begun == gpu_writer::StepWriter::Begin::begun ? 0 : CROUPIER_WRITER_BUSY;
     });
@@ -162,7 +184,7 @@ int croupier_writer_begin(croupier_writer* writer, uint64_t step, croupier_error
 
 int croupier_writer_enqueue_rows(croupier_writer* writer, void* stream, const croupier_rows* rows,
                                  croupier_error* error) {
-    return guarded_writer(writer, error, [&]() -> shm::Result<int> {
+    return guarded_enqueue(writer, error, [&]() -> shm::Result<int> {
         if (rows == nullptr) return missing("rows");
         CROUPIER_TRY_VALUE(known, shm::read_struct(*rows, "croupier_rows", kRowsAtFirst));
         if (known.logits == nullptr) return missing("logits");
@@ -173,6 +195,11 @@ int croupier_writer_enqueue_rows(croupier_writer* writer, void* stream, const cr
                                                           ", a row of rank " + std::to_string(rank.rank()) +
                                                           " has " + std::to_string(ids) + " elements");
         }
+        if (known.row_stride > kMaxStride) {
+            return shm::fail(shm::Errc::bad_argument, "row_stride is " + std::to_string(known.row_stride) +
+                                                          " elements, allowed: up to " +
+                                                          std::to_string(kMaxStride));
+        }
         return done(writer->steps->enqueue(
             stream,
             {known.logits, known.row_stride, known.row_of, known.inputs, known.parents, known.positions},
@@ -182,7 +209,7 @@ int croupier_writer_enqueue_rows(croupier_writer* writer, void* stream, const cr
 
 int croupier_writer_enqueue_head(croupier_writer* writer, void* stream, const croupier_head* head,
                                  const croupier_rows* rows, croupier_error* error) {
-    return guarded_writer(writer, error, [&]() -> shm::Result<int> {
+    return guarded_enqueue(writer, error, [&]() -> shm::Result<int> {
         if (head == nullptr) return missing("head");
         CROUPIER_TRY_VALUE(known, shm::read_struct(*head, "croupier_head", kHeadAtFirst));
         if (known.hidden == nullptr) return missing("hidden");
@@ -238,8 +265,11 @@ int croupier_writer_enqueue_awaited_tokens(croupier_writer* writer, void* stream
 }
 
 int croupier_writer_abandon(croupier_writer* writer, croupier_error* error) {
-    return guarded_writer(writer, error,
-                          [&]() -> shm::Result<int> { return done(writer->steps->abandon()); });
+    return guarded_writer(writer, error, [&]() -> shm::Result<int> {
+        CROUPIER_TRY(writer->steps->abandon());
+        writer->enqueue_was_refused = false;
+        return 0;
+    });
 }
 
 const char* croupier_writer_error_name(uint32_t code) {

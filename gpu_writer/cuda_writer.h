@@ -17,6 +17,7 @@ namespace croupier::gpu_writer {
 class CudaWriter : public StepWriter {
   public:
     std::uint64_t finished() const override;
+    std::uint64_t enqueued() const override { return has_replays_ ? begun() : enqueued_; }
     std::uint64_t empty_launches() const override;
     std::uint64_t late_steps() const override { return tokens_->late_steps(); }
     shm::Result<bool> enqueue(void* stream, const EnqueuedRows& rows, const EnqueuedHead* head) override;
@@ -50,7 +51,6 @@ class CudaWriter : public StepWriter {
     // Replays use steps that this process cannot count: from the first capture on, the GPU alone knows which
     // is next.
     bool has_replays() const { return has_replays_; }
-    std::uint64_t enqueued() const { return enqueued_; }
     // One that is begun and not finished.
     const BegunStep& step_of(std::uint64_t ticket) const { return steps_[ticket % places_]; }
     std::uint32_t places() const { return places_; }

@@ -25,6 +25,7 @@ class HostStepWriter final : public StepWriter {
 
     std::uint64_t late_steps() const override { return late_steps_; }
     std::uint64_t finished() const override { return finished_; }
+    std::uint64_t enqueued() const override { return finished_; }
 
     shm::Result<bool> enqueue(void* stream, const EnqueuedRows& rows, const EnqueuedHead* head) override {
         if (head != nullptr) {

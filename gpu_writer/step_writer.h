@@ -46,6 +46,8 @@ class StepWriter {
     shm::Result<bool> abandon();
 
     virtual std::uint64_t finished() const = 0;
+    // Of the steps that were begun, how many an enqueue took; all of them where graphs are replayed.
+    virtual std::uint64_t enqueued() const = 0;
     virtual std::uint64_t empty_launches() const { return 0; }
     virtual std::uint64_t late_steps() const = 0;
     virtual std::uint32_t store_blocks() const { return 0; }

@@ -171,13 +171,16 @@ int croupier_writer_get_state(const croupier_writer* writer, croupier_writer_sta
                               croupier_error* error);
 
 /* The oldest step in flight that wants this rank's slice and is not begun: 1, its number and its columns;
- * 0: there was none within timeout_ms (0: only a look). */
+ * 0: there was none within timeout_ms (0: only a look), or will be none, as croupier_writer_state.open says.
+ */
 int croupier_writer_wait_step(croupier_writer* writer, uint32_t timeout_ms, uint64_t* step, uint32_t* columns,
                               croupier_error* error);
 
 /* Queues the step for the next enqueue, without waiting for the GPU. CROUPIER_WRITER_BUSY:
  * the step is not scheduled yet, or as many steps as the session has slots are begun and not finished.
- * Fails for a step that is over or complete and for a writer that was fenced. Steps are begun in order. */
+ * Fails for a step that is over or complete and for a writer that was fenced. Steps are begun in order: it
+ * fails where an older one wants the rank's slice. It also fails behind an enqueue that was refused, until
+ * that step's rows are enqueued or the step is abandoned: they would be laid for that step. */
 int croupier_writer_begin(croupier_writer* writer, uint64_t step, croupier_error* error);
 
 /* Lays the next begun step. Never waits for the GPU, allocates nothing, and may be captured into a CUDA

@@ -6,6 +6,7 @@
 #include <nanobind/stl/string.h>
 
 #include <array>
+#include <atomic>
 #include <cmath>
 #include <cstdint>
 #include <map>
@@ -38,8 +39,15 @@ class BegunColumns {
     }
     void enqueue() {
         if (!waiting_.empty()) waiting_.erase(waiting_.begin());
+        was_refused_ = false;
     }
-    void abandon() { waiting_.clear(); }
+    // Rows that come next, for a later step, would be taken for those of its step.
+    void refuse() { was_refused_ = true; }
+    bool was_refused() const { return was_refused_ && !waiting_.empty(); }
+    void abandon() {
+        waiting_.clear();
+        was_refused_ = false;
+    }
 
     std::optional<std::uint32_t> of_next() const {
         return waiting_.empty() ? std::nullopt : waiting_.begin()->second;
@@ -51,6 +59,7 @@ class BegunColumns {
 
   private:
     std::map<std::uint64_t, std::optional<std::uint32_t>> known_, waiting_;
+    std::atomic<bool> was_refused_ = false;  // told without the writer's turn, too
 };
 
 void* stream_of(nb::handle given) {
@@ -159,13 +168,13 @@ class Writer {
     bool begin(nb::handle given) {
         const std::uint64_t step = step_of(given);
         return held_.use_briefly([&](croupier_writer* writer) {
+            if (begun_.was_refused()) {
+                throw bad_argument(
+                    "the last enqueue was refused, and the step that it was for is begun: enqueue its rows, "
+                    "or abandon(), before another step is begun");
+            }
             // What this step's rows are checked against later is told with the oldest one that wants them.
             const auto wanted = look(writer, 0);
-            if (wanted && wanted->first < step) {
-                throw bad_argument("step " + std::to_string(step) + " is not the oldest that wants rank " +
-                                   std::to_string(info_.rank) + "'s logits: begin step " +
-                                   std::to_string(wanted->first) + " first, or give it up");
-            }
             const int status =
                 checked([&](croupier_error* error) { return croupier_writer_begin(writer, step, error); });
             if (status == CROUPIER_WRITER_BUSY) return false;
@@ -177,76 +186,85 @@ class Writer {
 
     void enqueue(nb::handle logits, nb::handle stream_given, nb::handle row_of, nb::handle inputs,
                  nb::handle parents, nb::handle positions) {
-        void* stream = stream_of(stream_given);
-        const Array rows(logits, "logits");
-        require_rows(rows);
-        const StepArrays arrays(row_of, inputs, parents, positions);
-        use_device([&](croupier_writer* writer) {
-            const auto columns = begun_.of_next();
-            arrays.require(*this);
-            arrays.row_of.require_rows(rows.length(0));
-            // A captured graph is replayed past this object: only the host's steps are known to be in order.
-            if (info_.device == CROUPIER_WRITER_HOST && columns && !arrays.row_of.array &&
-                rows.length(0) != *columns) {
-                throw bad_argument("the shape of logits is " + rows.shape_text() + "; allowed: the step's " +
-                                   std::to_string(*columns) + " rows of " + std::to_string(info_.ids));
-            }
-            croupier_rows all = arrays.rows();
-            all.logits = rows.data();
-            all.row_stride = row_stride_of(rows);
-            enqueue_rows(writer, stream, all);
+        or_refused([&](bool& is_given) {
+            void* stream = stream_of(stream_given);
+            const Array rows(logits, "logits");
+            require_rows(rows);
+            const StepArrays arrays(row_of, inputs, parents, positions);
+            use_device([&](croupier_writer* writer) {
+                const auto columns = begun_.of_next();
+                arrays.require(*this);
+                arrays.row_of.require_rows(rows.length(0));
+                // A captured graph is replayed past this object: only the host's steps are known to be in
+                // order.
+                if (info_.device == CROUPIER_WRITER_HOST && columns && !arrays.row_of.array &&
+                    rows.length(0) != *columns) {
+                    throw bad_argument("the shape of logits is " + rows.shape_text() +
+                                       "; allowed: the step's " + std::to_string(*columns) + " rows of " +
+                                       std::to_string(info_.ids));
+                }
+                croupier_rows all = arrays.rows();
+                all.logits = rows.data();
+                all.row_stride = row_stride_of(rows);
+                enqueue_rows(writer, stream, all, is_given);
+            });
         });
     }
 
     void enqueue_head(nb::handle hidden, nb::handle weight, nb::handle stream_given, nb::handle row_of,
                       nb::handle inputs, nb::handle parents, nb::handle positions) {
-        void* const stream = stream_of(stream_given);
-        const Array states(hidden, "hidden");
-        const Array head(weight, "weight");
-        const StepArrays arrays(row_of, inputs, parents, positions);
-        require_matrix(states, "(columns, elements)");
-        require_matrix(head, "(ids, elements)");
-        if (head.length(0) != info_.ids || head.length(1) != states.length(1)) {
-            throw bad_argument("the shape of weight is " + head.shape_text() +
-                               "; allowed: a row for each of rank " + std::to_string(info_.rank) + "'s " +
-                               std::to_string(info_.ids) +
-                               " ids, as long as those of hidden, whose shape is " + states.shape_text());
-        }
-        use_device([&](croupier_writer* writer) {
-            arrays.require(*this);
-            arrays.row_of.require_rows(states.length(0));
-            croupier_head all;
-            croupier_head_init(&all);
-            all.hidden = states.data();
-            all.hidden_stride = row_stride_of(states);
-            all.weight = head.data();
-            all.weight_stride = row_stride_of(head);
-            all.rows = static_cast<std::uint32_t>(states.length(0));
-            all.elements = static_cast<std::uint32_t>(states.length(1));
-            const croupier_rows rows = arrays.rows();
-            checked([&](croupier_error* error) {
-                return croupier_writer_enqueue_head(writer, stream, &all, &rows, error);
+        or_refused([&](bool& is_given) {
+            void* const stream = stream_of(stream_given);
+            const Array states(hidden, "hidden");
+            const Array head(weight, "weight");
+            const StepArrays arrays(row_of, inputs, parents, positions);
+            require_matrix(states, "(columns, elements)");
+            require_matrix(head, "(ids, elements)");
+            if (head.length(0) != info_.ids || head.length(1) != states.length(1)) {
+                throw bad_argument("the shape of weight is " + head.shape_text() +
+                                   "; allowed: a row for each of rank " + std::to_string(info_.rank) + "'s " +
+                                   std::to_string(info_.ids) +
+                                   " ids, as long as those of hidden, whose shape is " + states.shape_text());
+            }
+            use_device([&](croupier_writer* writer) {
+                arrays.require(*this);
+                arrays.row_of.require_rows(states.length(0));
+                croupier_head all;
+                croupier_head_init(&all);
+                all.hidden = states.data();
+                all.hidden_stride = row_stride_of(states);
+                all.weight = head.data();
+                all.weight_stride = row_stride_of(head);
+                all.rows = static_cast<std::uint32_t>(states.length(0));
+                all.elements = static_cast<std::uint32_t>(states.length(1));
+                const croupier_rows rows = arrays.rows();
+                is_given = true;
+                checked([&](croupier_error* error) {
+                    return croupier_writer_enqueue_head(writer, stream, &all, &rows, error);
+                });
+                begun_.enqueue();
             });
-            begun_.enqueue();
         });
     }
 
     void enqueue_pointer(nb::handle pointer, nb::handle row_stride, nb::handle stream_given,
                          nb::handle row_of, nb::handle inputs, nb::handle parents, nb::handle positions) {
-        void* const logits = pointer_of(pointer);
-        void* const stream = stream_of(stream_given);
-        const auto stride = number_of<std::uint64_t>(row_stride);
-        if (!stride)
-            throw bad_argument("row_stride is " + shown(row_stride) + "; allowed: a number of elements");
-        croupier_rows rows;
-        croupier_rows_init(&rows);
-        rows.logits = logits;
-        rows.row_stride = *stride;
-        rows.row_of = numbers_at(row_of, "row_of");
-        rows.inputs = numbers_at(inputs, "inputs");
-        rows.parents = numbers_at(parents, "parents");
-        rows.positions = numbers_at(positions, "positions");
-        use_device([&](croupier_writer* writer) { enqueue_rows(writer, stream, rows); });
+        or_refused([&](bool& is_given) {
+            void* const logits = pointer_of(pointer);
+            void* const stream = stream_of(stream_given);
+            const auto stride = number_of<std::uint64_t>(row_stride);
+            if (!stride)
+                throw bad_argument("row_stride is " + shown(row_stride) + "; allowed: a number of elements");
+            croupier_rows rows;
+            croupier_rows_init(&rows);
+            rows.logits = logits;
+            rows.row_stride = *stride;
+            rows.row_of = numbers_at(row_of, "row_of");
+            rows.inputs = numbers_at(inputs, "inputs");
+            rows.parents = numbers_at(parents, "parents");
+            rows.positions = numbers_at(positions, "positions");
+            use_device([&](croupier_writer* writer) { enqueue_rows(writer, stream, rows, is_given); });
+        });
     }
 
     bool wait_tokens(nb::handle given, nb::handle seconds) {
@@ -460,7 +478,20 @@ class Writer {
         }
     }
 
-    void enqueue_rows(croupier_writer* writer, void* stream, const croupier_rows& rows) {
+    // What the library refuses it remembers itself.
+    template <typename Enqueue>
+    void or_refused(Enqueue&& enqueue) {
+        bool is_given = false;
+        try {
+            enqueue(is_given);
+        } catch (...) {
+            if (!is_given) begun_.refuse();
+            throw;
+        }
+    }
+
+    void enqueue_rows(croupier_writer* writer, void* stream, const croupier_rows& rows, bool& is_given) {
+        is_given = true;
         checked([&](croupier_error* error) {
             return croupier_writer_enqueue_rows(writer, stream, &rows, error);
         });

@@ -209,6 +209,7 @@ def test_what_the_daemon_refuses_says_why(daemon: Daemon, name: str) -> None:
     fails("bad_argument", lambda: daemon.open(name, tp=-1), "tp is -1")
     fails("bad_argument", lambda: daemon.open(name, timeout=0), "timeout is 0")
     fails("bad_argument", lambda: daemon.open(name, hotness_file=3), "hotness_file is 3")
+    fails("bad_argument", lambda: daemon.open("a\0b"), "without a null character")
     fails("bad_argument", lambda: daemon.open(name, order=np.arange(3, dtype=np.uint32)), "all 16")
     fails("not_found", lambda: croupier.Session(vocab=3, endpoint="ipc:///tmp/nowhere", timeout=0.05))
 
@@ -347,6 +348,30 @@ def test_logits_that_do_not_fit_are_refused_and_the_step_goes_on(daemon: Daemon,
         fails("bad_argument", lambda: writer.enqueue_randoms(stream=1))
         writer.enqueue(good)
         assert session.wait(PATIENCE).errors.tolist() == [0, 0]
+
+
+def test_rows_behind_a_refused_enqueue_are_not_laid_for_its_step(daemon: Daemon, name: str) -> None:
+    peak = lambda token: np.eye(1, VOCAB, token, dtype=np.float32) * 50  # noqa: E731
+    with daemon.open(name, dtype="fp32") as session, croupier.Writer(session.segment_path) as writer:
+        for uid in (1, 2):
+            session.add(uid, [1], params=croupier.Params(temperature=0.0))
+        first, second = session.submit([1]), session.submit([2])
+        assert writer.begin(first)
+        fails("bad_argument", lambda: writer.enqueue(peak(11).astype(np.float64)), "float64")
+        fails("bad_argument", lambda: writer.begin(second), "the last enqueue was refused")
+        writer.enqueue(peak(11))
+        assert writer.begin(second)
+        writer.enqueue(peak(22))
+        assert [session.wait(10).tokens.tolist() for _ in range(2)] == [[11], [22]]
+        third = session.submit([1])
+        assert writer.begin(third)
+        fails("bad_argument", lambda: writer.enqueue(np.zeros((2, 2), np.float32)), "shape")
+        session.give_up(third)
+        assert session.wait(10).tokens.tolist() == [-1]
+        writer.abandon()
+        assert writer.begin(session.submit([1]))
+        writer.enqueue(peak(33))
+        assert session.wait(10).tokens.tolist() == [33]
 
 
 def test_requests_that_do_not_fit_are_refused(daemon: Daemon, name: str) -> None:

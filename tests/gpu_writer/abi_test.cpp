@@ -136,6 +136,29 @@ TEST_CASE("a writer tells its part of the session's geometry") {
     CHECK(info.device == (way == Way::host ? -1 : 0));
 }
 
+TEST_CASE("a writer that is null is refused by name") {
+    croupier_error error{};
+    std::uint64_t step = 0;
+    std::uint32_t columns = 0;
+    std::int32_t token = 0;
+    croupier_rows rows;
+    croupier_rows_init(&rows);
+    const auto refused = [&](int status) {
+        CHECK(status == -1);
+        CHECK(std::string(error.text) == "writer is null");
+        error = {};
+    };
+    refused(croupier_writer_wait_step(nullptr, 0, &step, &columns, &error));
+    refused(croupier_writer_begin(nullptr, 0, &error));
+    refused(croupier_writer_enqueue_rows(nullptr, nullptr, &rows, &error));
+    refused(croupier_writer_enqueue_randoms(nullptr, nullptr, &error));
+    refused(croupier_writer_wait_tokens(nullptr, 0, 0, &error));
+    refused(croupier_writer_enqueue_tokens(nullptr, nullptr, 0, &token, &error));
+    refused(croupier_writer_enqueue_awaited_tokens(nullptr, nullptr, 0, 0, &token, &error));
+    refused(croupier_writer_abandon(nullptr, &error));
+    croupier_writer_detach(nullptr);
+}
+
 TEST_CASE("libcroupier_writer.so gives every function of the C ABI and keeps its C++ to itself") {
     const std::unique_ptr<void, int (*)(void*)> library(::dlopen(LIBCROUPIER_WRITER, RTLD_NOW | RTLD_LOCAL),
                                                         ::dlclose);

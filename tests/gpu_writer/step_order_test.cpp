@@ -104,6 +104,48 @@ TEST_CASE("steps that are over, complete or begun cannot be begun again") {
     CHECK_THAT(over.error.text, Catch::Contains("step 0 is not in flight: steps 1 to 2"));
 }
 
+TEST_CASE("a step is not begun while an older one wants the rank's slice") {
+    const auto way = GENERATE(Way::host, Way::store, Way::copy);
+    if (!testing::can_run(way)) return;
+    Session session(way);
+    testing::publish_step(session.client, 1);
+    testing::publish_step(session.client, 2);
+    const auto early = session.writer.try_begin(1);
+    CHECK(early.status == -1);
+    CHECK_THAT(early.error.text, Catch::Contains("begin step 0 first, or give it up"));
+    session.writer.write(0, some_rows(1));
+    session.writer.write(1, some_rows(2));
+    CHECK(shm::slice_ready(session.files.segment, 1, 0));
+}
+
+TEST_CASE("behind a refused enqueue no step is begun until its own is enqueued or abandoned") {
+    const auto way = GENERATE(Way::host, Way::store, Way::copy);
+    if (!testing::can_run(way)) return;
+    const bool abandons = GENERATE(false, true);
+    Session session(way);
+    testing::publish_step(session.client, 1);
+    testing::publish_step(session.client, 1);
+    REQUIRE(session.writer.begin(0) == 0);
+    croupier_error error{};
+    croupier_rows rows;
+    croupier_rows_init(&rows);
+    rows.logits = &rows;
+    rows.row_stride = GENERATE(std::uint64_t{1}, std::uint64_t{1} << 62U);
+    REQUIRE(croupier_writer_enqueue_rows(session.writer.get(), nullptr, &rows, &error) == -1);
+    CHECK_THAT(error.text, Catch::Contains("row_stride is"));
+    const auto refused = session.writer.try_begin(1);
+    CHECK(refused.status == -1);
+    CHECK_THAT(refused.error.text, Catch::Contains("the last enqueue was refused"));
+    if (abandons) {
+        REQUIRE(croupier_writer_abandon(session.writer.get(), nullptr) == 0);
+        REQUIRE(session.writer.begin(0) == 0);
+    }
+    session.writer.enqueue(some_rows(1));
+    session.writer.await_finished(1);
+    session.writer.write(1, some_rows(1));
+    CHECK(shm::slice_ready(session.files.segment, 1, 0));
+}
+
 TEST_CASE("a writer that begins ahead is told the next step it has not begun") {
     const auto way = GENERATE(Way::host, Way::store, Way::copy);
     if (!testing::can_run(way)) return;
