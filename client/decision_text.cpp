@@ -18,7 +18,7 @@ constexpr std::array kTexts = {
     "the column names a slot or uid that is no live sequence",
     "the column's position does not follow the sequence's log",
     "the column names a mask row that the session does not have",
-    "the sequence has reached the session's max_length",
+    "the sequence has reached max_length",
     "the step's schedule record, or a list of the sequence, is malformed",
     "samplers died or stalled repeatedly while they decided this column",
     "the step was given up before this column was decided: its logits did not come",

@@ -1,3 +1,4 @@
+#include <cmath>
 #include <memory>
 #include <string>
 #include <utility>
@@ -57,6 +58,14 @@ shm::Result<croupier_row> checked(const croupier_row& given) {
     if (row.value().dtype > CROUPIER_FP32) {
         return shm::fail(shm::Errc::bad_argument, "row->dtype is " + std::to_string(row.value().dtype) +
                                                       ", allowed: bf16, fp16 or fp32 (0 to 2)");
+    }
+    const double level = row.value().feedback_level;
+    const double weight = row.value().feedback_weight;
+    if (!std::isfinite(level) || !std::isfinite(weight) || weight < 0) {
+        return shm::fail(shm::Errc::bad_argument,
+                         "row->feedback_level is " + std::to_string(level) + " and row->feedback_weight " +
+                             std::to_string(weight) +
+                             ", allowed: what the decision before answered, or 0 and 0 for a new sequence");
     }
     return row;
 }

@@ -14,6 +14,11 @@
 namespace croupier::sampler {
 namespace {
 
+// What is left of a row may be one token, and then rounding alone would put it above 0.
+float logprob_from(double value) {
+    return std::min(static_cast<float>(value), 0.0F);
+}
+
 void answer(Workspace& workspace, std::uint32_t count) {
     workspace.answer_space.logprobs = workspace.logprobs.first(count);
 }
@@ -37,7 +42,7 @@ float processed_logprobs(const proto::SamplingParams& params, const Candidate& d
                          Workspace& workspace) {
     const double log_of_total = log_total(distribution.total);
     const auto logprob_of = [&](double value) {
-        return static_cast<float>(distribution.weigher.exponent(value) - log_of_total);
+        return logprob_from(distribution.weigher.exponent(value) - log_of_total);
     };
     const RankedLogprob own = {static_cast<std::int32_t>(drawn.token), logprob_of(drawn.value), rank};
     const auto listed = first.first(std::min<std::size_t>(params.logprobs, first.size()));
@@ -68,7 +73,7 @@ float row_logprobs(const proto::SamplingParams& params, const Candidate& drawn, 
     const MassQuery all = {row, request.mask, maximum, scale};
     const double log_of_total = log_positive(total_weight(all, workspace.weighed));
     const auto logprob_of = [&](double logit) {
-        return static_cast<float>((logit - maximum) * scale - log_of_total);
+        return logprob_from((logit - maximum) * scale - log_of_total);
     };
     if (best == 0) return logprob_of(value);
 

@@ -67,7 +67,7 @@ class Decider {
         croupier_decider_options options;
         croupier_decider_options_init(&options);
         options.vocab = vocab_;
-        options.max_length = limit("max_length", max_length);
+        options.max_length = max_length_ = limit("max_length", max_length);
         const nb::gil_scoped_release released;
         croupier_decider* decider = nullptr;
         checked([&](croupier_error* error) { return croupier_decider_open(&options, &decider, error); });
@@ -80,6 +80,7 @@ class Decider {
     }
 
     std::uint32_t vocab() const { return vocab_; }
+    std::uint32_t max_length() const { return max_length_; }
 
     Answer decide(const RowArguments& given, const RequestArguments& arguments) {
         const Array logits(given.logits, "logits");
@@ -122,7 +123,7 @@ class Decider {
         return *number;
     }
 
-    std::uint32_t vocab_;
+    std::uint32_t vocab_, max_length_ = 0;
     std::optional<Held<croupier_decider>> held_;
 };
 
@@ -167,6 +168,7 @@ void bind_decider(nb::module_& module) {
              nb::arg("max_length").none() = 8192,
              nb::sig("def __init__(self, vocab: int, *, max_length: int = 8192) -> None"))
         .def_prop_ro("vocab", &Decider::vocab, "the length of its rows")
+        .def_prop_ro("max_length", &Decider::max_length, "tokens of prompt and output together")
         .def(
             "decide",
             [](Decider& self, nb::handle logits, nb::handle prompt, nb::handle output, nb::handle params,

@@ -158,6 +158,28 @@ def test_decide_keeps_a_decider_for_each_vocabulary() -> None:
         assert croupier.decide(np.arange(vocab, dtype=np.float32), params=greedy).token == vocab - 1
 
 
+def test_decide_takes_a_history_of_any_length() -> None:
+    rows, greedy = np.arange(3, dtype=np.float32), croupier.Params(temperature=0)
+    for length in (8190, 8191, 8192, 20_000, 5):
+        assert croupier.decide(rows, [1] * length, [2], params=greedy).token == 2
+
+
+def test_no_log_prob_is_above_0() -> None:
+    """Where a mask leaves one token, rounding alone could put it there."""
+    random = np.random.default_rng(8)
+    for _ in range(300):
+        vocab = int(random.integers(2, 300))
+        rows = random.normal(0, 6, vocab).astype(np.float32)
+        mask = np.zeros((vocab + 31) // 32, dtype=np.uint32)
+        token = int(random.integers(vocab))
+        mask[token // 32] = 1 << (token % 32)
+        for processed in (0, 1):
+            params = croupier.Params(temperature=0.7, logprobs=2, logprob_mode=processed)
+            answer = croupier.decide(rows, params=params, mask=mask)
+            assert answer.token == token
+            assert answer.logprob <= 0
+
+
 @pytest.mark.parametrize("shares", [None, [300, 700]])
 def test_the_support_is_that_of_decide(daemon: Daemon, name: str, shares: list[int] | None) -> None:
     with daemon.open(name, tp=2, shard_ids=shares, max_support=16) as session:

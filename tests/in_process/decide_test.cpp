@@ -233,6 +233,9 @@ TEST_CASE("what is wrong with a call is said, and the decider goes on") {
     CHECK_THAT(spoilt([](Asked& a) { a.params.logprobs = 1025; }),
                Contains("logprobs is 1025; allowed: 0 to 1024"));
     CHECK_THAT(spoilt([](Asked& a) { a.params.top_p = 2; }), Contains("top_p is 2"));
+    CHECK_THAT(spoilt([](Asked& a) { a.row.feedback_level = std::nan(""); }),
+               Contains("feedback_level is nan"));
+    CHECK_THAT(spoilt([](Asked& a) { a.row.feedback_weight = -1; }), Contains("feedback_weight -1"));
     CHECK_THAT(spoilt([](Asked& a) { a.row.size = 8; }), Contains("croupier_row_init"));
     CHECK_THAT(spoilt([](Asked& a) { a.sequence.version = 2U << 16U; }), Contains("has ABI 2.0"));
     const std::int32_t outside = 100;

@@ -13,10 +13,11 @@ class _Deciders(threading.local):
     def __init__(self) -> None:
         self.by_vocab: dict[int, _core.Decider] = {}
 
-    def of(self, vocab: int) -> _core.Decider:
+    def of(self, vocab: int, length: int) -> _core.Decider:
+        """For a history of so many tokens, and the next one."""
         decider = self.by_vocab.pop(vocab, None)
-        if decider is None:
-            decider = _core.Decider(vocab)
+        if decider is None or decider.max_length <= length:
+            decider = _core.Decider(vocab, max_length=max(8192, 1 << length.bit_length()))
         self.by_vocab[vocab] = decider
         if len(self.by_vocab) > _MOST_DECIDERS:
             del self.by_vocab[next(iter(self.by_vocab))]
@@ -44,7 +45,7 @@ def decide(
     feedback: tuple[float, float] = (0.0, 0.0),
 ) -> _core.Answer:
     """The token after prompt and output, as Decider.decide() gives it; this thread keeps the decider."""
-    return _deciders.of(_core.row_length(logits)).decide(
+    return _deciders.of(_core.row_length(logits), len(prompt) + len(output)).decide(
         logits,
         prompt,
         output,
