@@ -21,10 +21,18 @@ std::string id_fault(const std::string& name, std::int32_t id, std::uint32_t voc
     return name + " is " + std::to_string(id) + "; allowed: 0 to " + std::to_string(vocab - 1);
 }
 
-std::optional<std::string> ids_fault(const IdList& list, std::uint32_t vocab) {
+// A wrong count would be read from behind the list.
+std::optional<std::string> count_fault(const IdList& list) {
     if (list.count > 0 && list.ids == nullptr) {
         return std::string(list.name) + " is null, but its count is " + std::to_string(list.count);
     }
+    if (list.count <= proto::kMaxLength) return std::nullopt;
+    return "the count of " + std::string(list.name) + " is " + std::to_string(list.count) +
+           "; allowed: up to " + std::to_string(proto::kMaxLength);
+}
+
+std::optional<std::string> ids_fault(const IdList& list, std::uint32_t vocab) {
+    if (auto fault = count_fault(list)) return fault;
     for (std::size_t i = 0; i < list.count; ++i) {
         if (proto::token_in_range(list.ids[i], vocab)) continue;
         return id_fault(std::string(list.name) + "[" + std::to_string(i) + "]", list.ids[i], vocab);
@@ -34,9 +42,7 @@ std::optional<std::string> ids_fault(const IdList& list, std::uint32_t vocab) {
 
 // Several lists in one array: the length of each list, then its ids.
 std::optional<std::string> lists_fault(const IdList& lists, std::uint32_t vocab) {
-    if (lists.count > 0 && lists.ids == nullptr) {
-        return std::string(lists.name) + " is null, but its count is " + std::to_string(lists.count);
-    }
+    if (auto fault = count_fault(lists)) return fault;
     for (std::size_t at = 0; at < lists.count;) {
         const std::string name = std::string(lists.name) + "[" + std::to_string(at) + "]";
         const std::int32_t length = lists.ids[at];

@@ -157,6 +157,7 @@ shm::Result<std::uint64_t> AttachedSession::text(std::uint64_t uid, std::uint64_
 }
 
 shm::Result<bool> AttachedSession::append(std::uint64_t uid, std::span<const std::int32_t> tokens) {
+    CROUPIER_TRY(place_->check_append(uid, tokens.size()));
     const std::uint32_t vocab = place_->geometry().vocab;
     for (std::size_t i = 0; i < tokens.size(); ++i) {
         if (proto::token_in_range(tokens[i], vocab)) continue;
@@ -171,6 +172,12 @@ shm::Result<bool> AttachedSession::append(std::uint64_t uid, std::span<const std
 
 shm::Result<std::uint64_t> AttachedSession::submit(const croupier_column* columns, std::size_t count,
                                                    std::size_t size) {
+    // Before the columns are read: a wrong number of them would be read from behind the array.
+    if (const std::uint32_t most = place_->geometry().max_batch; count > most) {
+        return shm::fail(Errc::bad_argument,
+                         "the step has " + std::to_string(count) + " columns, the session was opened for " +
+                             std::to_string(most) + " rows; open it with a larger max_batch");
+    }
     CROUPIER_TRY_VALUE(asked, known_columns(columns, count, size, columns_));
     return place_->submit(asked);
 }

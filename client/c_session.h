@@ -19,6 +19,7 @@ namespace croupier::client {
 template <typename Body>
 auto guarded_session(const croupier_session* session, croupier_error* error, Body&& body) {
     return shm::guarded(error, [&]() -> decltype(body()) {
+        if (session == nullptr) return shm::fail(shm::Errc::bad_argument, "session is null");
         CROUPIER_TRY(session->home.check("this session"));
         return body();
     });

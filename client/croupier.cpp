@@ -57,11 +57,11 @@ int croupier_close(croupier_session* session, croupier_error* error) {
 }
 
 const char* croupier_segment_path(const croupier_session* session) {
-    return session->attached->segment_path().c_str();
+    return session == nullptr ? nullptr : session->attached->segment_path().c_str();
 }
 
 int croupier_resumed(const croupier_session* session) {
-    return session->attached->resumed() ? 1 : 0;
+    return session != nullptr && session->attached->resumed() ? 1 : 0;
 }
 
 int croupier_add(croupier_session* session, const croupier_sequence* sequence, croupier_error* error) {
@@ -95,7 +95,7 @@ int croupier_append(croupier_session* session, uint64_t uid, const int32_t* toke
 }
 
 size_t croupier_list(const croupier_session* session, uint64_t* uids, size_t room) {
-    if (!session->home.is_here()) return 0;
+    if (session == nullptr || !session->home.is_here()) return 0;
     return session->attached->list({uids, uids == nullptr ? 0 : room});
 }
 
@@ -138,7 +138,7 @@ int croupier_submit_columns(croupier_session* session, const croupier_column* co
 }
 
 uint32_t croupier_in_flight(const croupier_session* session) {
-    return session->home.is_here() ? session->attached->in_flight() : 0;
+    return session != nullptr && session->home.is_here() ? session->attached->in_flight() : 0;
 }
 
 int croupier_wait(croupier_session* session, uint32_t timeout_ms, croupier_step* step,

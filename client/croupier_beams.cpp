@@ -98,12 +98,13 @@ void croupier_beams_close(croupier_beams* beams) {
 }
 
 uint32_t croupier_beams_candidates(const croupier_beams* beams) {
-    return beams->search.candidates();
+    return beams == nullptr ? 0 : beams->search.candidates();
 }
 
 int croupier_beam_step_rows(croupier_beams* beams, const croupier_beam_row* rows, size_t count,
                             size_t row_size, croupier_beam_next* next, croupier_error* error) {
     return guarded(error, [&]() -> shm::Result<int> {
+        if (beams == nullptr) return missing("beams");
         if (rows == nullptr && count > 0) return missing("rows");
         if (next == nullptr) return missing("next");
         // Checked before the step is made: it cannot be made again.
@@ -123,6 +124,7 @@ int croupier_beam_step_rows(croupier_beams* beams, const croupier_beam_row* rows
 int croupier_beams_hypothesis(croupier_beams* beams, size_t index, croupier_hypothesis* hypothesis,
                               croupier_error* error) {
     return guarded(error, [&]() -> shm::Result<int> {
+        if (beams == nullptr) return missing("beams");
         if (hypothesis == nullptr) return missing("hypothesis");
         const auto all = beams->search.hypotheses();
         if (index >= all.size()) return 0;
@@ -140,6 +142,7 @@ int croupier_beams_hypothesis(croupier_beams* beams, size_t index, croupier_hypo
 int croupier_beam_fork(croupier_session* session, const croupier_beams* beams, uint64_t* uids, size_t count,
                        croupier_error* error) {
     return client::guarded_session(session, error, [&]() -> shm::Result<int> {
+        if (beams == nullptr) return missing("beams");
         if (uids == nullptr && count > 0) return missing("uids");
         return done(client::fork_beams(*session->attached, beams->search, {uids, count}));
     });

@@ -26,7 +26,21 @@ std::string text_of(const char* text) {
     return text == nullptr ? std::string() : std::string(text);
 }
 
+std::optional<std::string> flags_fault(const croupier_open_options& options) {
+    const std::array flags = {std::pair("summaries", options.summaries),
+                              std::pair("takeover", options.takeover),
+                              std::pair("resume", options.resume),
+                              std::pair("decisions_over_zmq", options.decisions_over_zmq),
+                              std::pair("randoms_supplied", options.randoms_supplied),
+                              std::pair("without_texts", options.without_texts)};
+    for (const auto& [name, value] : flags) {
+        if (value > 1) return std::string(name) + " is " + std::to_string(value) + ", allowed is 0 to 1";
+    }
+    return std::nullopt;
+}
+
 std::optional<std::string> options_fault(const croupier_open_options& options, const Geometry& geometry) {
+    if (auto fault = flags_fault(options)) return fault;
     if (options.endpoint != nullptr && *options.endpoint == '\0') {
         return "endpoint is empty, it should be the daemon's control.endpoint, ipc://<path> or "
                "tcp://<host>:<port>, or NULL for the daemon that runs here";
@@ -46,8 +60,6 @@ std::optional<std::string> options_fault(const croupier_open_options& options, c
         return "steps_in_flight is " + std::to_string(options.steps_in_flight) + ", allowed is 1 to " +
                std::to_string(proto::kMaxSlots);
     }
-    if (options.without_texts > 1)
-        return "without_texts is " + std::to_string(options.without_texts) + ", allowed is 0 to 1";
     if (options.order != nullptr && options.hotness_file != nullptr) {
         return "order and hotness_file are both given, a session has one order: leave one of them NULL";
     }

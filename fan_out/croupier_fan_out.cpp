@@ -98,6 +98,7 @@ void croupier_fan_out_close(croupier_fan_out* fan_out) {
 
 int croupier_fan_out_send(croupier_fan_out* fan_out, const void* record, size_t size, croupier_error* error) {
     return guarded(error, [&]() -> shm::Result<int> {
+        if (fan_out == nullptr) return missing("fan_out");
         if (record == nullptr && size > 0) return missing("record");
         return sent(fan_out->group->send(bytes_of(record, size)));
     });
@@ -106,6 +107,7 @@ int croupier_fan_out_send(croupier_fan_out* fan_out, const void* record, size_t 
 int croupier_fan_out_receive_answer(croupier_fan_out* fan_out, uint32_t timeout_ms, uint32_t* member,
                                     const void** answer, size_t* size, croupier_error* error) {
     return guarded(error, [&]() -> shm::Result<int> {
+        if (fan_out == nullptr) return missing("fan_out");
         if (member == nullptr || answer == nullptr || size == nullptr) {
             return missing("member, answer or size");
         }
@@ -122,6 +124,7 @@ int croupier_fan_out_receive_answer(croupier_fan_out* fan_out, uint32_t timeout_
 int croupier_fan_out_receive(croupier_fan_out* fan_out, uint32_t timeout_ms, const void** record,
                              size_t* size, croupier_error* error) {
     return guarded(error, [&]() -> shm::Result<int> {
+        if (fan_out == nullptr) return missing("fan_out");
         if (record == nullptr || size == nullptr) return missing("record or size");
         CROUPIER_TRY_VALUE(received, fan_out->group->receive(std::chrono::milliseconds(timeout_ms)));
         if (!received) return 0;
@@ -134,6 +137,7 @@ int croupier_fan_out_receive(croupier_fan_out* fan_out, uint32_t timeout_ms, con
 int croupier_fan_out_answer(croupier_fan_out* fan_out, const void* answer, size_t size,
                             croupier_error* error) {
     return guarded(error, [&]() -> shm::Result<int> {
+        if (fan_out == nullptr) return missing("fan_out");
         if (answer == nullptr && size > 0) return missing("answer");
         return sent(fan_out->group->answer(bytes_of(answer, size)));
     });
@@ -142,6 +146,7 @@ int croupier_fan_out_answer(croupier_fan_out* fan_out, const void* answer, size_
 int croupier_fan_out_channel(croupier_fan_out* fan_out, croupier_record_channel* channel,
                              croupier_error* error) {
     return guarded(error, [&]() -> shm::Result<int> {
+        if (fan_out == nullptr) return missing("fan_out");
         if (channel == nullptr) return missing("channel");
         croupier_record_channel ours{};
         ours.context = fan_out;

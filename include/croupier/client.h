@@ -39,11 +39,11 @@ typedef struct croupier_open_options {
                                  1 + (n + 3) / 4 */
     uint32_t mask_rows;       /* masks of a step, one a row */
     uint32_t summaries;       /* 1: writers give the largest logit of each tile too; used with tiles of 64 */
-    uint32_t takeover;        /* 1: fence a live holder of the name */
+    uint32_t takeover;        /* 1: end a live holder's session of the name, with all that is in it */
     const uint32_t* order;    /* all (vocab + 63) / 64 blocks of 64 ids, hottest first; NULL: identity */
     uint32_t resume;          /* 1: go on with a session whose client is gone */
     uint32_t decisions_over_zmq; /* 1: over ZMQ; by the ring where no message comes, as of a stand-in */
-    uint32_t randoms_supplied;   /* 1: rank 0's writer supplies the randoms of rng SHVS; 0: samplers do */
+    uint32_t randoms_supplied;   /* 1: rank 0's writer supplies randoms in each step; 0: samplers make them */
     uint32_t timeout_ms;         /* for the daemon's answer; 0: 5000 */
     /* For a tcp endpoint: Z85 CURVE keys. */
     const char* server_key;
@@ -56,8 +56,8 @@ typedef struct croupier_open_options {
      * which also returns the decisions, whatever decisions_over_zmq says. `endpoint` is that host's. The
      * channel must outlive the session. NULL: the session is on this host. */
     const croupier_record_channel* relay;
-    /* What the ranks hold together, in equal shares: the vocabulary and the engine's padding after it, which
-     * is never drawn. 0: vocab. */
+    /* What the ranks hold together: the vocabulary and the engine's padding after it, which is never drawn.
+     * Shares are equal where it is a multiple of tp, else as croupier_writer_get_info() tells. 0: vocab. */
     uint32_t padded_vocab;
     /* How many of the best log-probs one sequence may ask for (croupier_params.logprobs), up to
      * CROUPIER_MAX_SESSION_LOGPROBS. */
@@ -167,7 +167,8 @@ const char* croupier_version(void);
 int croupier_open(const croupier_open_options* options, croupier_session** session, croupier_error* error);
 /* Leaves the daemon's sessions as they are, as a process that dies would; `resume` finds it again. */
 void croupier_detach(croupier_session* session);
-/* Closes the session: its memory is given back. */
+/* Closes the session: its memory is given back. The handle is gone, also where -1 says that the daemon was
+ * not there: that ends the session when nobody resumes it. */
 int croupier_close(croupier_session* session, croupier_error* error);
 
 /* Where the ranks' writers attach, on the session's host. */
@@ -240,7 +241,8 @@ int croupier_wait(croupier_session* session, uint32_t timeout_ms, croupier_step*
 /* A descriptor for poll(), epoll or an event loop, the session's own: -1 on failure. When it is readable,
  * call croupier_wait() with timeout_ms 0 until it returns 0, or until no step is in flight: then nothing is
  * lost by waiting for the descriptor again. It may be readable though no step is decided. What becomes of the
- * daemon is seen by croupier_wait() alone: call it once a second in any case. The first call starts a thread
+ * daemon is seen by croupier_wait() alone: call it once a second in any case. A daemon_gone of such a look is
+ * final only if it lasts: a daemon that is started again has its sessions. The first call starts a thread
  * of the library where the session is on this host. */
 int croupier_event_fd(croupier_session* session, croupier_error* error);
 

@@ -153,7 +153,10 @@ bool OpenOptions::set_text(const std::string& name, nb::handle value) {
         if (nb::hasattr(value, "__fspath__")) text = value.attr("__fspath__")();
         if (!nb::isinstance<nb::str>(text))
             throw bad_argument(name + " is " + shown(value) + "; allowed: a text");
-        to = texts_.emplace_back(nb::cast<std::string>(text)).c_str();
+        const std::string& kept = texts_.emplace_back(nb::cast<std::string>(text));
+        if (kept.find('\0') != std::string::npos)
+            throw bad_argument(name + " is " + shown(value) + "; allowed: a text without a null character");
+        to = kept.c_str();
         return true;
     };
 #define CROUPIER_SET(field) \
@@ -249,7 +252,7 @@ std::string OpenOptions::signature() {
 #undef CROUPIER_ARGUMENT
     return all +
            ", dtype: str | int = 'bf16', order: object | None = None, shard_ids: Sequence[int] | None = "
-           "None, timeout: float | None = None, "
+           "None, timeout: float | None = None, transport: str | int = 'rows', "
            "relay: int | None = None) -> None";
 }
 

@@ -100,3 +100,34 @@ def test_a_daemon_that_dies_is_seen(own_daemon: Daemon, name: str) -> None:
     session = own_daemon.open(name)
     asyncio.run(within_patience(serve(session)))
     session.detach()
+
+
+def test_a_daemon_that_comes_back_goes_unnoticed(own_daemon: Daemon, name: str) -> None:
+    async def serve(session: croupier.Session) -> list[int]:
+        engine = Engine(session)
+        engine.add(1, params=GREEDY)
+        step = session.submit([1])
+        looks, look = asyncio.Semaphore(0), session.wait
+
+        def counted(timeout: float) -> croupier.Step | None:
+            try:
+                return look(timeout)
+            except croupier.Error:
+                looks.release()
+                raise
+
+        session.wait = counted
+        waiting = asyncio.create_task(session.next_step())
+        await asyncio.sleep(0)
+        own_daemon.end(signal.SIGKILL)
+        # Two looks of the task find no daemon.
+        await looks.acquire()
+        await looks.acquire()
+        own_daemon.start()
+        engine.write(step, [row(1, 0)])
+        return (await waiting).tokens.tolist()
+
+    session = own_daemon.open(name)
+    tokens = asyncio.run(within_patience(serve(session)))
+    assert tokens == [int(row(1, 0).argmax())]
+    session.close()

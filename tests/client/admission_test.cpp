@@ -201,6 +201,16 @@ TEST_CASE("an id outside the vocabulary is refused with its list and index") {
         sequence.prompt_count = 3;
         wanted = "prompt is null, but its count is 3";
     }
+    SECTION("a count that no list has") {
+        sequence.prompt = ids;
+        sequence.prompt_count = SIZE_MAX;
+        wanted = "the count of prompt is 18446744073709551615; allowed: up to 2097152";
+    }
+    SECTION("a count that no list of lists has") {
+        sequence.bad_words = ids;
+        sequence.bad_words_count = SIZE_MAX;
+        wanted = "the count of bad_words is 18446744073709551615";
+    }
     const auto result = client::check_sequence(sequence, geometry());
     REQUIRE_FALSE(result);
     CHECK_THAT(result.error().message, Contains(wanted));

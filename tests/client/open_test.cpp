@@ -134,7 +134,11 @@ TEST_CASE("an option outside its range is refused by its name, before the daemon
         {"max_sequences is 0", [](auto& o) { o.max_sequences = 0; }},
         {"max_length is 1, allowed is 2 to", [](auto& o) { o.max_length = 1; }},
         {"max_list_tokens is 65537, allowed is 0 to 65536", [](auto& o) { o.max_list_tokens = 65537; }},
-        {"has_summaries is 2, allowed is 0 to 1", [](auto& o) { o.summaries = 2; }},
+        {"summaries is 2, allowed is 0 to 1", [](auto& o) { o.summaries = 2; }},
+        {"takeover is 2, allowed is 0 to 1", [](auto& o) { o.takeover = 2; }},
+        {"resume is 3, allowed is 0 to 1", [](auto& o) { o.resume = 3; }},
+        {"decisions_over_zmq is 2, allowed is 0 to 1", [](auto& o) { o.decisions_over_zmq = 2; }},
+        {"randoms_supplied is 9, allowed is 0 to 1", [](auto& o) { o.randoms_supplied = 9; }},
         {"name has 0 characters, allowed is 1 to 63", [](auto& o) { o.name = nullptr; }},
         {"name has 64 characters", [](auto& o) { o.name = long_name.c_str(); }},
         {"endpoint is empty", [](auto& o) { o.endpoint = ""; }},
@@ -144,6 +148,33 @@ TEST_CASE("an option outside its range is refused by its name, before the daemon
     const croupier_error error = failed_open(options);
     CHECK(code_of(error) == shm::Errc::bad_argument);
     CHECK_THAT(error.text, Contains(bad.text));
+}
+
+TEST_CASE("a session that is null is refused by name, and asked nothing") {
+    croupier_error error{};
+    const auto refused = [&](std::int64_t status) {
+        CHECK(status == -1);
+        CHECK(std::string(error.text) == "session is null");
+        error = {};
+    };
+    croupier_step step;
+    croupier_step_init(&step);
+    refused(croupier_finish(nullptr, 1, &error));
+    refused(croupier_truncate(nullptr, 1, 0, &error));
+    refused(croupier_append(nullptr, 1, nullptr, 0, &error));
+    refused(croupier_fork(nullptr, 1, 2, 0, 0, &error));
+    refused(croupier_text(nullptr, 1, 0, nullptr, 0, &error));
+    refused(croupier_submit(nullptr, nullptr, 0, nullptr, &error));
+    refused(croupier_wait(nullptr, 0, &step, &error));
+    refused(croupier_event_fd(nullptr, &error));
+    refused(croupier_give_up(nullptr, 0, &error));
+    refused(croupier_close(nullptr, &error));
+    CHECK(croupier_output(nullptr, 1, nullptr, 0) == -1);
+    CHECK(croupier_list(nullptr, nullptr, 0) == 0);
+    CHECK(croupier_in_flight(nullptr) == 0);
+    CHECK(croupier_resumed(nullptr) == 0);
+    CHECK(croupier_segment_path(nullptr) == nullptr);
+    croupier_detach(nullptr);
 }
 
 TEST_CASE("a caller that was built for another ABI is refused with both versions") {

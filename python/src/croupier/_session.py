@@ -6,6 +6,8 @@ from . import _core
 from ._error import Error
 
 _BAD_ARGUMENT = 14
+# As wait() without a timeout has it.
+_DAEMON_PATIENCE = 10.0
 
 
 class Session(_core.Session):
@@ -22,9 +24,19 @@ class Session(_core.Session):
 
     async def next_step(self) -> _core.Step:
         """The oldest step in flight, once it is decided, without a thread that waits for it."""
-        while (step := self.wait(0)) is None:
+        time, gone_since = asyncio.get_running_loop().time, None
+        while True:
+            try:
+                if (step := self.wait(0)) is not None:
+                    return step
+                gone_since = None
+            except Error as error:
+                if error.name != "daemon_gone":
+                    raise
+                gone_since = gone_since or time()
+                if time() - gone_since > _DAEMON_PATIENCE:
+                    raise
             await self._arrival_or_a_second()
-        return step
 
     def __aiter__(self) -> Self:
         return self
