@@ -28,6 +28,6 @@ for release in "$@"; do
     # shellcheck disable=SC2086
     # Releases that share a cache ask again for each model, in a process that imports vLLM.
     (cd "$package" && VLLM_CACHE_ROOT=$place/cache "$place/bin/python" -m pytest -o faulthandler_timeout=200 -o cache_dir="$place/pytest" \
-        ${TESTS:-tests/vllm_*_test.py tests/verified_model_test.py tests/beams_model_test.py}) || failed+=("$release")
+        ${TESTS:-tests/vllm_*_test.py tests/verified_model_test.py tests/beams_model_test.py tests/loops_model_test.py}) || failed+=("$release")
 done
 [ ${#failed[@]} -eq 0 ] || { echo "failed with vLLM ${failed[*]}" >&2; exit 1; }
