@@ -8,13 +8,20 @@
 #include <random>
 #include <vector>
 
+#include "decide_ahead.h"
+
 // llama.cpp's, which is not linked.
 extern "C" llama_sampler* llama_sampler_init(llama_sampler_i* functions, llama_sampler_context_t context) {
     return new llama_sampler{functions, context};
 }
 
 using Catch::Contains;
+extern "C" void llama_sampler_apply(llama_sampler* self, llama_token_data_array* candidates) {
+    self->iface->apply(self, candidates);
+}
+
 using croupier_llama::Options;
+using croupier_llama::Row;
 
 namespace {
 
@@ -251,7 +258,8 @@ TEST_CASE("a row that has no token is named, and the sampler goes on") {
     CHECK_THROWS_WITH(draw(*sampler, row), Contains("NaN"));
     row[17] = -kMinusInfinity;
     CHECK_THROWS_WITH(draw(*sampler, row), Contains("inf"));
-    CHECK_THROWS_WITH(draw(*sampler, std::vector<float>(kVocab, kMinusInfinity)), Contains("no token is left"));
+    CHECK_THROWS_WITH(draw(*sampler, std::vector<float>(kVocab, kMinusInfinity)),
+                      Contains("no token is left"));
     CHECK_THROWS_WITH(draw(*sampler, std::vector<float>(kVocab + 1, 0.0F)), Contains("candidate 211"));
     CHECK(stream(*sampler, 0, 20) == decided(every_control(6), 20));
 
@@ -265,4 +273,60 @@ TEST_CASE("a sampler of other functions is not taken for one of these") {
     const llama_sampler other = {&functions, nullptr};
     CHECK(croupier_llama::sampler_of(&other) == nullptr);
     CHECK(croupier_llama::sampler_of(nullptr) == nullptr);
+}
+
+TEST_CASE("slots with different controls draw ahead, on any number of threads, what each draws alone") {
+    constexpr std::uint32_t kSlots = 9;
+    for (const unsigned threads : {1U, 2U, 5U}) {
+        croupier_llama::Pool pool(threads);
+        std::vector<Owned> slots;
+        std::vector<Owned> alone;
+        for (std::uint32_t slot = 0; slot < kSlots; ++slot) {
+            const Options options = slot % 2 == 0 ? every_control(slot) : mirostat(slot);
+            slots.push_back(make(options));
+            alone.push_back(make(options));
+        }
+        for (std::uint32_t step = 0; step < 30; ++step) {
+            std::vector<std::vector<float>> logits;
+            for (std::uint32_t slot = 0; slot < kSlots; ++slot)
+                logits.push_back(row_of(step * kSlots + slot));
+            const std::uint32_t broken = step % kSlots;
+            logits[broken][0] = std::numeric_limits<float>::quiet_NaN();
+            std::vector<Row> rows;
+            for (std::uint32_t slot = 0; slot < kSlots; ++slot) {
+                rows.push_back({croupier_llama::sampler_of(slots[slot].get()), logits[slot].data()});
+            }
+            pool.decide(rows);
+            for (std::uint32_t slot = 0; slot < kSlots; ++slot) {
+                CHECK((rows[slot].failure != nullptr) == (slot == broken));
+                if (slot == broken) continue;
+                const llama_token token =
+                    croupier_llama::sampler_of(alone[slot].get())->decide(logits[slot].data());
+                CHECK(rows[slot].token == token);
+                slots[slot]->iface->accept(slots[slot].get(), token);
+                alone[slot]->iface->accept(alone[slot].get(), token);
+            }
+        }
+    }
+}
+
+TEST_CASE("a token decided ahead is taken once, for its row, and a failure is thrown at its own slot") {
+    const Owned one = make(every_control(1));
+    const Owned other = make(every_control(2));
+    auto& sampler = *croupier_llama::sampler_of(one.get());
+    auto& failing = *croupier_llama::sampler_of(other.get());
+    const std::vector<float> row = row_of(0);
+    const std::vector<float> next = row_of(1);
+    const std::vector<float> impossible(kVocab, kMinusInfinity);
+    auto& rows = croupier_llama::rows_ahead();
+    rows = {{&sampler, row.data()}, {&failing, impossible.data()}};
+    croupier_llama::decide_ahead();
+    const llama_token ahead = rows[0].token;
+    CHECK_THROWS_WITH(croupier_llama::token_of(failing, impossible.data()), Contains("no token is left"));
+    CHECK(croupier_llama::token_of(sampler, row.data()) == ahead);
+    CHECK(rows[0].sampler == nullptr);
+    // Another row, and the same one again, as a canceled slot's successor may bring it: decided now.
+    CHECK(croupier_llama::token_of(sampler, next.data()) == sampler.decide(next.data()));
+    CHECK(croupier_llama::token_of(sampler, row.data()) == ahead);
+    rows.clear();
 }

@@ -1,5 +1,5 @@
-// What docs/examples/llama_sampler.h uses of llama.cpp's header, to compile it without llama.cpp. With
-// -DCROUPIER_LLAMA=PATH, of llama.cpp's source, the test takes its headers instead.
+// What docs/examples/llama_sampler.h and bench/llama/decide_ahead.h use of llama.cpp's header, to compile
+// without it. With -DCROUPIER_LLAMA=PATH, of llama.cpp's source, the test takes its headers instead.
 #pragma once
 
 #include <stddef.h>
@@ -44,4 +44,5 @@ struct llama_sampler {
 };
 
 LLAMA_API llama_sampler* llama_sampler_init(llama_sampler_i* functions, llama_sampler_context_t context);
+LLAMA_API void llama_sampler_apply(llama_sampler* self, llama_token_data_array* candidates);
 }
