@@ -95,10 +95,15 @@ class Loop {
         for (int slot = 0; slot < slots; ++slot) {
             common_params_sampling params = params_of(kind, slot);
             slots_.push_back({common_sampler_ptr(common_sampler_init(model_.get(), params)), 1000 + slot});
+#ifdef CROUPIER
+            common_sampler_use_croupier(slots_.back().sampler.get(), model_.get());
+#endif
             common_sampler_accept(slots_.back().sampler.get(), slots_.back().token, false);
         }
     }
-    ~Loop() { llama_batch_free(batch_); }
+    ~Loop() {
+        llama_batch_free(batch_);
+    }
     Loop(const Loop&) = delete;
     Loop& operator=(const Loop&) = delete;
 
