@@ -32,7 +32,7 @@ KINDS = {
     "all, top-k off": ALL | {"top_k": 0},
     "mirostat": {"mirostat": 2},
 }
-TOKENS = {1: 96, 8: 48, 32: 24}
+TOKENS = {1: 64, 8: 32, 32: 16}
 
 
 class Server:

@@ -10,7 +10,9 @@
 
 #include <cmath>
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <random>
 #include <stdexcept>
 #include <string>
@@ -38,12 +40,45 @@ struct Options {
     bool wants_probabilities = false;
 };
 
+struct Close {
+    void operator()(croupier_decider* decider) const { croupier_decider_close(decider); }
+};
+using Decider = std::unique_ptr<croupier_decider, Close>;
+
+// Deciders of samplers that are gone, by vocabulary: to open one takes longer than hundreds of decisions.
+class SpareDeciders {
+  public:
+    static SpareDeciders& instance() {
+        static SpareDeciders spare;
+        return spare;
+    }
+    Decider take(std::uint32_t vocab) {
+        const std::lock_guard lock(mutex_);
+        const auto found = by_vocab_.find(vocab);
+        if (found == by_vocab_.end()) return {};
+        Decider decider = std::move(found->second);
+        by_vocab_.erase(found);
+        return decider;
+    }
+    void put(std::uint32_t vocab, Decider decider) {
+        const std::lock_guard lock(mutex_);
+        by_vocab_.emplace(vocab, std::move(decider));
+    }
+
+  private:
+    std::mutex mutex_;
+    std::multimap<std::uint32_t, Decider> by_vocab_;
+};
+
 class Sampler {
   public:
     explicit Sampler(Options asked) : options(std::move(asked)) { reset(); }
     // Continues as the other one would; it opens a decider of its own.
     Sampler(const Sampler& other) : options(other.options), state_(other.state_) {}
     Sampler& operator=(const Sampler&) = delete;
+    ~Sampler() {
+        if (decider_) SpareDeciders::instance().put(options.vocab, std::move(decider_));
+    }
 
     // Throws where the row has NaN or +inf, or no token is left to draw.
     llama_token decide(const float* logits) {
@@ -117,13 +152,11 @@ class Sampler {
         double next_level = 0.0;
         double next_weight = 0.0;
     };
-    struct Close {
-        void operator()(croupier_decider* decider) const { croupier_decider_close(decider); }
-    };
-
     [[noreturn]] static void fail(const std::string& why) { throw std::runtime_error("croupier: " + why); }
 
     void open() {
+        decider_ = SpareDeciders::instance().take(options.vocab);
+        if (decider_) return;
         croupier_decider_options asked;
         croupier_decider_options_init(&asked);
         asked.vocab = options.vocab;
@@ -145,7 +178,7 @@ class Sampler {
     }
 
     State state_;
-    std::unique_ptr<croupier_decider, Close> decider_;
+    Decider decider_;
     croupier_answer answer_{};
     std::vector<float> row_;
 };
