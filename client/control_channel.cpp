@@ -25,6 +25,21 @@ shm::Error refusal_error(const wire::Refusal& refusal) {
     return {known ? static_cast<Errc>(refusal.code()) : Errc::refused, text};
 }
 
+shm::Result<bool> is_answer(std::span<const std::uint8_t> bytes, const std::string& who,
+                            std::uint64_t request, wire::Body wanted) {
+    const auto parsed = wire::parse(bytes.data(), bytes.size());
+    if (const auto* fault = std::get_if<wire::WireFault>(&parsed)) {
+        return shm::fail(Errc::wrong_version, who + " answered, but " + fault->message);
+    }
+    const wire::Message& answer = *std::get<const wire::Message*>(parsed);
+    // A late answer to a request that timed out, or a streamed step.
+    if (answer.request() != request) return false;
+    if (const auto* refusal = answer.body_as_Refusal()) return refusal_error(*refusal);
+    if (answer.body_type() == wanted) return true;
+    return shm::fail(Errc::refused, who + " answered with a " + wire::EnumNameBody(answer.body_type()) +
+                                        " where a " + wire::EnumNameBody(wanted) + " was due");
+}
+
 shm::Result<ControlChannel> ControlChannel::connect(zmq::context_t& context, const std::string& endpoint,
                                                     const CurveKeys& keys, milliseconds timeout) {
     if (auto forbidden = endpoint_forbidden(endpoint)) return *std::move(forbidden);
@@ -49,18 +64,8 @@ shm::Result<std::vector<std::uint8_t>> ControlChannel::exchange(const flatbuffer
                 return request_cut_off(dealer_.endpoint(), builder.GetSize());
             continue;
         }
-        const auto parsed = wire::parse(bytes->data(), bytes->size());
-        if (const auto* fault = std::get_if<wire::WireFault>(&parsed)) {
-            return shm::fail(Errc::wrong_version, dealer_.endpoint() + " answered, but " + fault->message);
-        }
-        const wire::Message& answer = *std::get<const wire::Message*>(parsed);
-        // A late answer to a request that timed out, or a streamed step.
-        if (answer.request() != request) continue;
-        if (const auto* refusal = answer.body_as_Refusal()) return refusal_error(*refusal);
-        if (answer.body_type() == wanted) return *std::move(bytes);
-        return shm::fail(Errc::refused, dealer_.endpoint() + " answered with a " +
-                                            wire::EnumNameBody(answer.body_type()) + " where a " +
-                                            wire::EnumNameBody(wanted) + " was due");
+        CROUPIER_TRY_VALUE(answers, is_answer(*bytes, dealer_.endpoint(), request, wanted));
+        if (answers) return *std::move(bytes);
     }
 }
 

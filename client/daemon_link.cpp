@@ -3,6 +3,8 @@
 #include <utility>
 #include <vector>
 
+#include "client/relayed_control.h"
+
 namespace croupier::client {
 namespace {
 
@@ -52,13 +54,24 @@ flatbuffers::Offset<wire::Open> open_message(flatbuffers::FlatBufferBuilder& bui
     return open.Finish();
 }
 
+shm::Result<std::unique_ptr<Control>> control_for(zmq::context_t& context, const OpenRequest& request) {
+    std::unique_ptr<Control> control;
+    if (request.relay) {
+        control = std::make_unique<RelayedControl>(*request.relay, request.timeout);
+    } else {
+        CROUPIER_TRY_VALUE(channel,
+                           ControlChannel::connect(context, request.endpoint, request.keys, request.timeout));
+        control = std::make_unique<ControlChannel>(std::move(channel));
+    }
+    return control;
+}
+
 }  // namespace
 
 shm::Result<DaemonLink> DaemonLink::open(const OpenRequest& request) {
     zmq::context_t context;
-    CROUPIER_TRY_VALUE(channel,
-                       ControlChannel::connect(context, request.endpoint, request.keys, request.timeout));
-    DaemonLink link(std::move(context), std::move(channel), request);
+    CROUPIER_TRY_VALUE(control, control_for(context, request));
+    DaemonLink link(std::move(context), std::move(control), request);
     CROUPIER_TRY(link.ask_open(request));
     return link;
 }
@@ -66,7 +79,7 @@ shm::Result<DaemonLink> DaemonLink::open(const OpenRequest& request) {
 shm::Result<bool> DaemonLink::ask_open(const OpenRequest& request) {
     flatbuffers::FlatBufferBuilder builder;
     const auto question = open_message(builder, request);
-    return channel_.ask<wire::SessionInfo>(builder, question, [&](const wire::SessionInfo& answer) {
+    return control_->ask<wire::SessionInfo>(builder, question, [&](const wire::SessionInfo& answer) {
         facts_ = {answer.session_id(), text_of(answer.segment_path()), text_of(answer.shm_directory()),
                   text_of(answer.instance()), answer.resumed()};
     });
@@ -75,13 +88,13 @@ shm::Result<bool> DaemonLink::ask_open(const OpenRequest& request) {
 shm::Result<bool> DaemonLink::configure(bool decisions_over_zmq) {
     flatbuffers::FlatBufferBuilder builder;
     const auto question = wire::CreateConfigure(builder, facts_.id, decisions_over_zmq);
-    return channel_.ask<wire::Configured>(builder, question, [](const wire::Configured&) {});
+    return control_->ask<wire::Configured>(builder, question, [](const wire::Configured&) {});
 }
 
 shm::Result<bool> DaemonLink::close() {
     flatbuffers::FlatBufferBuilder builder;
     const auto question = wire::CreateClose(builder, facts_.id);
-    return channel_.ask<wire::Closed>(builder, question, [](const wire::Closed&) {});
+    return control_->ask<wire::Closed>(builder, question, [](const wire::Closed&) {});
 }
 
 }  // namespace croupier::client

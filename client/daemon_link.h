@@ -1,7 +1,8 @@
-// Opens, configures and closes a session over the daemon's control socket.
+// Opens, configures and closes a session: over the daemon's control socket, or through the relay beside it.
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 
 #include "client/control_channel.h"
@@ -24,20 +25,20 @@ class DaemonLink {
 
     const SessionFacts& facts() const { return facts_; }
     shm::Result<bool> configure(bool decisions_over_zmq);
-    // Another connection to the daemon.
+    // Another connection to a daemon of this host.
     shm::Result<Dealer> connect() { return Dealer::connect(context_, endpoint_, keys_); }
     shm::Result<bool> close();
 
   private:
-    DaemonLink(zmq::context_t context, ControlChannel channel, const OpenRequest& request)
+    DaemonLink(zmq::context_t context, std::unique_ptr<Control> control, const OpenRequest& request)
         : context_(std::move(context)),
-          channel_(std::move(channel)),
+          control_(std::move(control)),
           endpoint_(request.endpoint),
           keys_(request.keys) {}
     shm::Result<bool> ask_open(const OpenRequest& request);
 
     zmq::context_t context_;  // before every socket in it, so that it is destroyed after them
-    ControlChannel channel_;
+    std::unique_ptr<Control> control_;
     std::string endpoint_;
     CurveKeys keys_;
     SessionFacts facts_;

@@ -80,6 +80,10 @@ std::optional<std::string> options_fault(const croupier_open_options& options, c
     if (relay != nullptr && (relay->send == nullptr || relay->receive == nullptr)) {
         return "relay has no functions, it should be NULL or what croupier_fan_out_channel() filled in";
     }
+    if (relay != nullptr && options.endpoint != nullptr) {
+        return "endpoint and relay are both given, and the relay asks the daemon of its host: leave endpoint "
+               "NULL";
+    }
     if (auto fault = proto::geometry_fault(geometry)) return fault;
     const bool sent = options.decisions_over_zmq != 0 || relay != nullptr;
     auto fault = sent ? proto::sending_fault(geometry) : std::nullopt;

@@ -10,8 +10,8 @@
 
 #include "client/admission.h"
 #include "client/record_messages.h"
+#include "client/relayed_control.h"
 #include "proto/segment_header.h"
-#include "shm/random_number.h"
 #include "shm/schedule_publisher.h"
 #include "shm/sequence_table.h"
 
@@ -22,22 +22,12 @@ using shm::Errc;
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-// A session's records have their own numbers, which tell answers to an earlier session apart.
-std::uint64_t fresh_first_record() {
-    const auto now = static_cast<std::uint64_t>(steady_clock::now().time_since_epoch().count());
-    return shm::random_number().value_or(now) >> 8U;
-}
-
-shm::Error channel_error(const croupier_error& error) {
-    return {static_cast<Errc>(error.code), std::string("the channel to the relay: ") + error.text};
-}
-
 }  // namespace
 
 RelayedRing::RelayedRing(const croupier_record_channel& channel, std::string segment_path)
     : channel_(channel),
       segment_path_(std::move(segment_path)),
-      first_record_(fresh_first_record()),
+      first_record_(fresh_number()),
       last_record_(first_record_ - 1) {}
 
 RelayedRing::~RelayedRing() {

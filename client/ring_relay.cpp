@@ -89,22 +89,20 @@ shm::Result<bool> RingRelay::attach(const wire::AttachSession& record) {
                                                   std::to_string(record.segment_version()) +
                                                   ", the relay of " + std::to_string(proto::kSegmentVersion));
     }
-    // Built from the id alone, because a peer must not name files here.
-    const std::string path = shm::segment_path(directory_, instance_, record.session_id());
-    auto ring = LocalRing::attach(path, record.randoms_supplied());
-    if (!ring) {
-        shm::Error error = ring.error();
-        error.message += "; this relay serves instance " + instance_ + " in " + directory_;
-        return error;
+    if (allowed_path_.empty() || record.session_id() != allowed_id_) {
+        return shm::fail(Errc::bad_argument, "session " + std::to_string(record.session_id()) +
+                                                 " was not opened through this relay: open it first");
     }
-    const proto::SegmentHeader& header = ring.value()->header();
+    const std::string& path = allowed_path_;
+    CROUPIER_TRY_VALUE(ring, LocalRing::attach(path, record.randoms_supplied()));
+    const proto::SegmentHeader& header = ring->header();
     if (header.session_id != record.session_id() || name_ != header.name) {
         return shm::fail(Errc::bad_argument, path + " is session " + header.name + " (" +
                                                  std::to_string(header.session_id) + "), not " + name_ +
                                                  " (" + std::to_string(record.session_id()) + ")");
     }
-    CROUPIER_TRY_VALUE(signal, ring.value()->start_signal());
-    ring_ = std::move(ring).value();
+    CROUPIER_TRY_VALUE(signal, ring->start_signal());
+    ring_ = std::move(ring);
     signal_ = std::move(signal);
     sender_.emplace(ring_->segment());
     alive_told_.reset();

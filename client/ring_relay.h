@@ -29,9 +29,11 @@ struct RelayNews {
 // not have: after a relay dies, the scheduler attaches to the next one.
 class RingRelay {
   public:
-    RingRelay(std::string shm_directory, std::string instance)
-        : directory_(std::move(shm_directory)), instance_(std::move(instance)) {}
-
+    // The session that AttachSession may name, and where it is. A peer names no files here.
+    void allow(std::uint64_t session_id, std::string segment_path) {
+        allowed_id_ = session_id;
+        allowed_path_ = std::move(segment_path);
+    }
     // `record` is aligned for every type. Returns the answer, if the record has one.
     std::optional<AnswerBytes> apply(std::span<const std::uint8_t> record);
     // The next message that answers no record: a decided step, the daemon's death or return, or the session's
@@ -57,8 +59,8 @@ class RingRelay {
     AnswerBytes attached_answer() const;
     AnswerBytes refusal(std::uint64_t record, const shm::Error& error);
 
-    std::string directory_;
-    std::string instance_;
+    std::uint64_t allowed_id_ = 0;
+    std::string allowed_path_;  // empty: none is allowed
     std::unique_ptr<LocalRing> ring_;
     std::unique_ptr<DecisionSignal> signal_;  // of ring_, as is the sender
     std::optional<shm::DecisionSender> sender_;

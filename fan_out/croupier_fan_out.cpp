@@ -1,7 +1,10 @@
+#include <zmq.h>
+
 #include <utility>
 
 #include "croupier/fan_out.h"
 #include "fan_out/fan_out.h"
+#include "proto/curve.h"
 #include "proto/fan_out_frame.h"
 #include "shm/c_abi.h"
 #include "shm/caller_struct.h"
@@ -18,6 +21,7 @@ struct croupier_fan_out {
 
 static_assert(CROUPIER_FAN_OUT_ZMQ == static_cast<int>(fan_out::Transport::zmq) &&
               CROUPIER_FAN_OUT_NCCL == static_cast<int>(fan_out::Transport::nccl));
+static_assert(CROUPIER_FAN_OUT_KEY_BYTES == croupier::proto::kCurveKeyLength + 1);
 static_assert(CROUPIER_FAN_OUT_MAX_RECORD == croupier::proto::kMaxRecordBytes);
 
 namespace {
@@ -78,6 +82,14 @@ extern "C" {
 
 const char* croupier_fan_out_version(void) {
     return CROUPIER_VERSION;
+}
+
+int croupier_fan_out_make_keys(croupier_fan_out_keys* keys, croupier_error* error) {
+    return guarded(error, [&]() -> shm::Result<int> {
+        if (keys == nullptr) return missing("keys");
+        if (zmq_curve_keypair(keys->public_key, keys->secret_key) == 0) return 0;
+        return shm::fail(shm::Errc::system_error, "this build's libzmq has no CURVE");
+    });
 }
 
 int croupier_fan_out_open(const croupier_fan_out_options* options, croupier_fan_out** fan_out,

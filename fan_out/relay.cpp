@@ -45,6 +45,11 @@ void log_news(const RelayNews& news) {
     }
 }
 
+void say_stopped() {
+    event_log::write(Event::relay_stopped, {}, "stopped");
+    event_log::report_all_left_out();
+}
+
 }  // namespace
 
 void Relay::say_waiting(const std::string& refusal) {
@@ -62,26 +67,33 @@ void Relay::say_waiting(const std::string& refusal) {
 }
 
 void Relay::run(const std::atomic<bool>& stop) {
-    while (!stop.load(std::memory_order_relaxed)) {
-        observer_.on_look();
-        event_log::report_left_out();
-        auto joined = fan_out::open_fan_out(group_);
-        if (joined) {
-            serve_group(*joined.value(), stop);
-            continue;
-        }
-        const shm::Error& error = joined.error();
-        if (!worth_another_try(error.code)) throw std::runtime_error(error.message);
-        if (error.code == Errc::timed_out) {
-            say_waiting("");
-            continue;
-        }
-        add(counts_.joins_refused, 1);
-        say_waiting(error.message);
-        std::this_thread::sleep_for(kBeforeAnotherTry);
+    while (!stop.load(std::memory_order_relaxed)) (void)join_and_serve(stop);
+    say_stopped();
+}
+
+void Relay::run_once(const std::atomic<bool>& stop) {
+    while (!stop.load(std::memory_order_relaxed) && !join_and_serve(stop)) continue;
+    say_stopped();
+}
+
+bool Relay::join_and_serve(const std::atomic<bool>& stop) {
+    observer_.on_look();
+    event_log::report_left_out();
+    auto joined = fan_out::open_fan_out(group_);
+    if (joined) {
+        serve_group(*joined.value(), stop);
+        return true;
     }
-    event_log::write(Event::relay_stopped, {}, "stopped");
-    event_log::report_all_left_out();
+    const shm::Error& error = joined.error();
+    if (!worth_another_try(error.code)) throw std::runtime_error(error.message);
+    if (error.code == Errc::timed_out) {
+        say_waiting("");
+        return false;
+    }
+    add(counts_.joins_refused, 1);
+    say_waiting(error.message);
+    std::this_thread::sleep_for(kBeforeAnotherTry);
+    return false;
 }
 
 void Relay::serve_group(FanOut& group, const std::atomic<bool>& stop) {
@@ -92,8 +104,9 @@ void Relay::serve_group(FanOut& group, const std::atomic<bool>& stop) {
     event_log::write(Event::relay_joined, {{"member", group_.member}, {"members", group_.members}},
                      "joined as member {} of {}", group_.member, group_.members);
     observer_.on_status("serving the scheduler at " + group_.endpoint);
-    client::RingRelay ring(directory_, instance_);
-    const std::string end = serve(group, ring, stop);
+    client::RingRelay ring;
+    client::ControlForwarder control(daemon_);
+    const std::string end = serve(group, ring, control, stop);
     counts_.joined.store(false, std::memory_order_relaxed);
     counts_.answers_waiting.store(0, std::memory_order_relaxed);
     if (!end.empty()) {
@@ -104,8 +117,9 @@ void Relay::serve_group(FanOut& group, const std::atomic<bool>& stop) {
     note(ring);
 }
 
-std::optional<client::AnswerBytes> Relay::apply(client::RingRelay& ring,
+std::optional<client::AnswerBytes> Relay::apply(client::RingRelay& ring, client::ControlForwarder& control,
                                                 std::span<const std::uint8_t> record) {
+    if (client::ControlForwarder::is_request(record)) return control.forward(record);
     add(counts_.records, 1);
     add(counts_.record_bytes, record.size());
     const std::uint64_t begin = shm::monotonic_ns();
@@ -124,7 +138,8 @@ void Relay::note(client::RingRelay& ring) {
     }
 }
 
-std::string Relay::serve(FanOut& group, client::RingRelay& ring, const std::atomic<bool>& stop) {
+std::string Relay::serve(FanOut& group, client::RingRelay& ring, client::ControlForwarder& control,
+                         const std::atomic<bool>& stop) {
     std::deque<client::AnswerBytes> answers;
     while (!stop.load(std::memory_order_relaxed)) {
         observer_.on_look();
@@ -136,7 +151,11 @@ std::string Relay::serve(FanOut& group, client::RingRelay& ring, const std::atom
         }
         if (!record) return record.error().message;
         if (record.value()) {
-            if (auto answer = apply(ring, *record.value())) answers.push_back(std::move(*answer));
+            if (auto answer = apply(ring, control, *record.value())) answers.push_back(std::move(*answer));
+        }
+        while (auto news = control.news()) {
+            ring.allow(control.opened().id, control.opened().segment_path);
+            answers.push_back(std::move(*news));
         }
         while (auto news = ring.news()) answers.push_back(std::move(*news));
         note(ring);

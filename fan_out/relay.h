@@ -6,6 +6,7 @@
 #include <functional>
 #include <string>
 
+#include "client/control_forwarder.h"
 #include "client/ring_relay.h"
 #include "fan_out/fan_out.h"
 
@@ -38,29 +39,32 @@ struct RelayObserver {
 
 class Relay {
   public:
-    Relay(FanOutOptions group, std::string shm_directory, std::string instance, RelayObserver observer)
-        : group_(std::move(group)),
-          directory_(std::move(shm_directory)),
-          instance_(std::move(instance)),
-          observer_(std::move(observer)) {}
+    // `daemon`: where the control socket of the one on this host is.
+    Relay(FanOutOptions group, std::string daemon, RelayObserver observer)
+        : group_(std::move(group)), daemon_(std::move(daemon)), observer_(std::move(observer)) {}
 
     // Throws std::runtime_error if it can serve no scheduler: an option is wrong, or NCCL is absent.
     void run(const std::atomic<bool>& stop);
+    // The same for one scheduler: ends when that leaves or dies, too.
+    void run_once(const std::atomic<bool>& stop);
 
     const RelayCounts& counts() const { return counts_; }
 
   private:
     // Serves until the scheduler is gone or `stop` is set. Returns the reason, or nothing after `stop`.
-    std::string serve(FanOut& group, client::RingRelay& ring, const std::atomic<bool>& stop);
+    std::string serve(FanOut& group, client::RingRelay& ring, client::ControlForwarder& control,
+                      const std::atomic<bool>& stop);
+    // False: not joined, and worth another try.
+    bool join_and_serve(const std::atomic<bool>& stop);
     void serve_group(FanOut& group, const std::atomic<bool>& stop);
-    std::optional<client::AnswerBytes> apply(client::RingRelay& ring, std::span<const std::uint8_t> record);
+    std::optional<client::AnswerBytes> apply(client::RingRelay& ring, client::ControlForwarder& control,
+                                             std::span<const std::uint8_t> record);
     // Writes the relay's news to the log and the counts.
     void note(client::RingRelay& ring);
     void say_waiting(const std::string& refusal);
 
     FanOutOptions group_;
-    std::string directory_;
-    std::string instance_;
+    std::string daemon_;
     RelayObserver observer_;
     RelayCounts counts_;
     std::string said_;  // the last status of a wait, which is logged once

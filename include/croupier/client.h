@@ -52,9 +52,10 @@ typedef struct croupier_open_options {
     /* The order comes from this file, which `croupier hotset build` wrote for the vocabulary; instead of
      * `order`. */
     const char* hotness_file;
-    /* The session is on another host: records go through this channel to the relay there (`croupier relay`),
-     * which also returns the decisions, whatever decisions_over_zmq says. `endpoint` is that host's. The
-     * channel must outlive the session. NULL: the session is on this host. */
+    /* The session is on another host: requests to the daemon there and records go through this channel to the
+     * relay beside it (`croupier relay`), which also returns the decisions, whatever decisions_over_zmq says.
+     * `endpoint` and the keys stay NULL. The channel must outlive the session. NULL: the session is on this
+     * host. */
     const croupier_record_channel* relay;
     /* What the ranks hold together: the vocabulary and the engine's padding after it, which is never drawn.
      * Shares are equal where it is a multiple of tp, else as croupier_writer_get_info() tells. 0: vocab. */

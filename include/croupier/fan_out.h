@@ -61,6 +61,16 @@ static inline void croupier_fan_out_options_init(croupier_fan_out_options* optio
 /* The library's release, such as "1.0.0". */
 const char* croupier_fan_out_version(void);
 
+enum { CROUPIER_FAN_OUT_KEY_BYTES = 41 }; /* of Z85, with the zero at the end */
+
+typedef struct croupier_fan_out_keys {
+    char public_key[CROUPIER_FAN_OUT_KEY_BYTES];
+    char secret_key[CROUPIER_FAN_OUT_KEY_BYTES];
+} croupier_fan_out_keys;
+
+/* A new pair of CURVE keys. */
+int croupier_fan_out_make_keys(croupier_fan_out_keys* keys, croupier_error* error);
+
 /* Returns when all members are there. */
 int croupier_fan_out_open(const croupier_fan_out_options* options, croupier_fan_out** fan_out,
                           croupier_error* error);

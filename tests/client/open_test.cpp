@@ -233,6 +233,8 @@ TEST_CASE("a step that is too large to be sent is refused, and the ring proposed
     channel.send = [](void*, const void*, size_t, croupier_error*) { return -1; };
     channel.receive = [](void*, uint32_t, const void**, size_t*, croupier_error*) { return -1; };
     options.relay = &channel;
+    CHECK_THAT(failed_open(options).text, Contains("endpoint and relay are both given"));
+    options.endpoint = nullptr;
     CHECK_THAT(failed_open(options).text,
                Contains("a smaller max_support, max_logprobs or max_batch") && !Contains("from the ring"));
 }

@@ -75,8 +75,7 @@ TEST_CASE("a scheduler on another host", "[.][scheduler_part]") {
     REQUIRE(text != nullptr);
     std::istringstream words(text);
     Route route;
-    words >> route.control >> route.root >> route.daemon_key >> route.own_key >> route.own_secret >>
-        route.relay_key;
+    words >> route.root >> route.own_key >> route.own_secret >> route.relay_key;
     RemoteScheduler scheduler(route, kProcessSequences);
     scheduler.open();
     std::cout << "segment " << scheduler.session().segment_path() << std::endl;
@@ -102,42 +101,25 @@ std::string program_beside(const std::string& name) {
 
 LastStage::LastStage(const TwoHosts& hosts, fan_out::Transport transport) : hosts_(&hosts) {
     route_.transport = transport;
-    const CurvePair daemon_keys;
     const CurvePair scheduler_keys;
     const CurvePair relay_keys;
-    std::string control;
-    hosts.on_stage_host(
-        [&] { control = "tcp://" + hosts.stage_address() + ":" + std::to_string(free_port()); });
     hosts.on_engine_host(
         [&] { route_.root = "tcp://" + hosts.engine_address() + ":" + std::to_string(free_port()); });
-    route_.control = control;
-    route_.daemon_key = daemon_keys.open;
     route_.own_key = scheduler_keys.open;
     route_.own_secret = scheduler_keys.secret;
     route_.relay_key = relay_keys.open;
-    write_file(files_.directory() + "/daemon-secret", daemon_keys.secret);
     write_file(files_.directory() + "/relay-secret", relay_keys.secret);
-    write_file(files_.directory() + "/clients", scheduler_keys.open);
-    const std::string yaml = "control:\n  endpoint: \"" + control +
-                             "\"\n  curve: {secret_key_file: " + files_.directory() +
-                             "/daemon-secret, authorized_keys_file: " + files_.directory() + "/clients}\n";
     hosts.on_stage_host(
-        [&] { daemon_ = std::make_unique<DaemonProcess>(kTwoSamplers, yaml, program_beside("croupierd")); });
+        [&] { daemon_ = std::make_unique<DaemonProcess>(kTwoSamplers, "", program_beside("croupierd")); });
 }
 
 void LastStage::start_relay(const std::vector<std::string>& more) {
-    std::vector<std::string> arguments = {program_beside("croupier"),
-                                          "relay",
-                                          "--shm-dir",
-                                          daemon_->shm_directory(),
-                                          "--root",
-                                          route_.root,
-                                          "--key-file",
-                                          files_.directory() + "/relay-secret",
-                                          "--root-key",
-                                          route_.own_key,
-                                          "--instance",
-                                          daemon_->instance()};
+    std::vector<std::string> arguments = {
+        program_beside("croupier"),           "relay",      "--root",      route_.root, "--key-file",
+        files_.directory() + "/relay-secret", "--root-key", route_.own_key};
+    if (std::find(more.begin(), more.end(), "--endpoint") == more.end()) {
+        arguments.insert(arguments.end(), {"--endpoint", daemon_->endpoint()});
+    }
     if (route_.transport == fan_out::Transport::nccl) {
         for (const char* word : {"--transport", "nccl", "--device", "1"}) arguments.emplace_back(word);
     }
@@ -183,8 +165,7 @@ std::string LastStage::writer_log() const {
 
 ChildProcess start_scheduler_process(const Route& route, const std::string& output) {
     return run_part(kRouteVariable,
-                    route.control + " " + route.root + " " + route.daemon_key + " " + route.own_key + " " +
-                        route.own_secret + " " + route.relay_key,
+                    route.root + " " + route.own_key + " " + route.own_secret + " " + route.relay_key,
                     "[scheduler_part]", output);
 }
 
@@ -213,7 +194,6 @@ void RemoteScheduler::open() {
 void RemoteScheduler::open_without_recovery() {
     group_ = std::make_unique<RelayGroup>(route_);
     client::OpenOptions options;
-    options.endpoint = route_.control.c_str();
     options.name = "remote";
     options.vocab = kVocab;
     options.tp = 2;
@@ -223,9 +203,6 @@ void RemoteScheduler::open_without_recovery() {
     options.mask_rows = masked_ ? 8 : 0;
     options.resume = 1;
     options.timeout_ms = kPatienceMs;
-    options.server_key = route_.daemon_key.c_str();
-    options.client_public_key = route_.own_key.c_str();
-    options.client_secret_key = route_.own_secret.c_str();
     options.relay = group_->channel();
     session_ = std::make_unique<client::Session>(options);
 }

@@ -27,9 +27,7 @@ std::string program_beside(const std::string& name);
 
 // What a scheduler has to know.
 struct Route {
-    std::string control;  // of the daemon
-    std::string root;     // where it listens for its relay
-    std::string daemon_key;
+    std::string root;  // where it listens for its relay
     std::string own_key;
     std::string own_secret;
     std::string relay_key;

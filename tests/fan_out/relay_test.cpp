@@ -79,18 +79,14 @@ std::string failure_of_waiting(RemoteScheduler& scheduler) {
     return failure;
 }
 
-client::OpenOptions options_through(const Route& route, const RelayGroup& group) {
+client::OpenOptions options_through(const RelayGroup& group) {
     client::OpenOptions options;
-    options.endpoint = route.control.c_str();
     options.vocab = RemoteScheduler::kVocab;
     options.tp = 2;
     options.max_batch = 8;
     options.max_sequences = 16;
     options.max_length = 256;
     options.timeout_ms = 20000;
-    options.server_key = route.daemon_key.c_str();
-    options.client_public_key = route.own_key.c_str();
-    options.client_secret_key = route.own_secret.c_str();
     options.relay = group.channel();
     return options;
 }
@@ -125,7 +121,7 @@ TEST_CASE("stop strings and texts come through a relay, and to the client that r
         session.reset();
         group.reset();
         group = std::make_unique<RelayGroup>(stage.route());
-        client::OpenOptions options = options_through(stage.route(), *group);
+        client::OpenOptions options = options_through(*group);
         options.name = "texts";
         options.resume = 1;
         options.tokenizer = tokenizer.path().c_str();
@@ -447,10 +443,7 @@ TEST_CASE("a session that is taken over on its own host fails the scheduler's ne
     scheduler.submit(0);
     EngineShape shape;
     shape.takeover = true;
-    shape.server_key = stage.route().daemon_key;
-    shape.client_public_key = stage.route().own_key;
-    shape.client_secret_key = stage.route().own_secret;
-    const SmallEngine other(stage.route().control, "remote", shape);
+    const SmallEngine other(stage.daemon().endpoint(), "remote", shape);
     CHECK_THAT(failure_of_waiting(scheduler), Contains("stale_epoch") && Contains("was taken over"));
     CHECK_THAT(failure_of([&] { scheduler.submit(1); }), Contains("stale_epoch"));
 }
@@ -464,7 +457,7 @@ TEST_CASE("a session that is opened through a channel continues when an earlier 
     const Tokens expected = served_locally(1, 3);
     std::unique_ptr<client::Session> present;
     for (const std::string name : {"first", "second", "third"}) {
-        client::OpenOptions options = options_through(stage.route(), group);
+        client::OpenOptions options = options_through(group);
         options.name = takeover ? "first" : name.c_str();
         options.takeover = takeover && present ? 1 : 0;
         // As `session = Session(...)` does in Python: the earlier one is detached last.
@@ -485,19 +478,17 @@ TEST_CASE("a session that is opened through a channel continues when an earlier 
     if (!takeover) CHECK(stage.relay_log().find("relay_refused_record") == std::string::npos);
 }
 
-TEST_CASE("a daemon of another instance than the relay's is told to the scheduler that opens") {
+TEST_CASE("a relay tells the scheduler that opens why the daemon beside it cannot be asked") {
     const TwoHosts hosts;
     LastStage stage(hosts);
-    const DaemonProcess elsewhere;
-    stage.start_relay();
+    const Sandbox files;
+    stage.start_relay({"--endpoint", "ipc://" + files.directory() + "/nobody.sock"});
     const RelayGroup group(stage.route());
-    client::OpenOptions options;
-    const std::string endpoint = elsewhere.endpoint();
-    options.endpoint = endpoint.c_str();
-    options.name = "remote";
-    options.vocab = 1000;
-    options.relay = group.channel();
+    client::OpenOptions options = options_through(group);
+    options.timeout_ms = 200;
     CHECK_THAT(failure_of([&] { client::Session{options}; }),
-               Contains("not_found") && Contains("this relay serves instance " + stage.daemon().instance()));
-    CHECK(eventually([&] { return elsewhere.files_in_shm() == 1; }));
+               Contains("timed_out") && Contains("does croupierd run beside the relay"));
+    options.endpoint = "ipc:///run/croupier/control.sock";
+    CHECK_THAT(failure_of([&] { client::Session{options}; }),
+               Contains("bad_argument") && Contains("endpoint and relay are both given"));
 }

@@ -89,9 +89,14 @@ std::string refusal_of(const std::optional<AnswerBytes>& answer) {
     return refusal == nullptr ? "the answer is no refusal" : refusal->message()->str();
 }
 
+std::string path_in(const SessionFiles& files) {
+    return shm::segment_path(files.directory.path(), "test", 1);
+}
+
 // A relay that has attached, and added sequences 1 and 2.
 struct Attached {
     explicit Attached(proto::Geometry geometry = testing::small_geometry()) : files(geometry) {
+        relay.allow(1, path_in(files));
         const auto answer = relay.apply(attach_record());
         REQUIRE(answer);
         REQUIRE(parsed(*answer).body_as_SessionAttached() != nullptr);
@@ -100,7 +105,7 @@ struct Attached {
     }
 
     SessionFiles files;
-    RingRelay relay{files.directory.path(), "test"};
+    RingRelay relay;
 };
 
 proto::Geometry masked_geometry() {
@@ -113,7 +118,8 @@ proto::Geometry masked_geometry() {
 
 TEST_CASE("a sequence's record holds all of it") {
     SessionFiles files(testing::small_geometry());
-    RingRelay relay(files.directory.path(), "test");
+    RingRelay relay;
+    relay.allow(1, path_in(files));
     REQUIRE(relay.apply(attach_record()));
     const std::vector<std::int32_t> output = {4, 5};
     const std::vector<std::int32_t> stops = {6, 7};
@@ -305,11 +311,14 @@ TEST_CASE("a step is taken when it is decided, and not before") {
     CHECK_FALSE(attached.relay.apply(finish_record(kFirst + 6, 1)));
 }
 
-TEST_CASE("a relay attaches to the session that is meant, of its own instance and version, and to no other") {
+TEST_CASE("a relay attaches to the session that was opened through it, of its own version, and to no other") {
     SessionFiles files(testing::small_geometry());
-    RingRelay relay(files.directory.path(), "test");
+    RingRelay relay;
+    relay.allow(1, path_in(files));
     CHECK_THAT(refusal_of(relay.apply(attach_record(2))),
-               Contains("this relay serves instance test in " + files.directory.path()));
+               Contains("session 2 was not opened through this relay"));
+    CHECK_THAT(refusal_of(RingRelay().apply(attach_record(0))),
+               Contains("session 0 was not opened through this relay"));
     CHECK_THAT(refusal_of(relay.apply(attach_record(1, "another"))),
                Contains("is session session (1), not another (1)"));
     CHECK_THAT(refusal_of(relay.apply(attach_record(1, "session", 3))),

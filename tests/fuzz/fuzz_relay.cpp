@@ -240,7 +240,8 @@ extern "C" std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data, std::size_t s
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     static Session session;
     session.begin();
-    client::RingRelay relay(Session::directory(), kName);
+    client::RingRelay relay;
+    relay.allow(kSession, shm::segment_path(Session::directory(), kName, kSession));
     std::uint64_t number = 0;
     for (Chunk& chunk : chunks_of(data, size)) {
         read_frames(chunk.bytes);

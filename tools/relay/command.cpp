@@ -1,5 +1,6 @@
 #include "tools/relay/command.h"
 
+#include <poll.h>
 #include <signal.h>
 
 #include <algorithm>
@@ -30,8 +31,8 @@ using fan_out::Transport;
 struct RelayOptions {
     fan_out::FanOutOptions group;
     std::string key_file;
-    std::string directory = proto::serving_paths().shm_dir;
-    std::string instance = "default";
+    std::string daemon = proto::serving_paths().control_endpoint();
+    int engine = -1;
     std::string metrics;
     event_log::Settings log;
 };
@@ -91,6 +92,15 @@ void name_variables(CLI::App& relay) {
     }
 }
 
+// The kernel tells of the process' end, whatever ends it.
+void end_with_engine(int descriptor, fan_out::RelayObserver& observer) {
+    observer.on_look = [descriptor, look = std::move(observer.on_look)] {
+        look();
+        pollfd ended{descriptor, POLLIN, 0};
+        if (::poll(&ended, 1, 0) != 0) stop_flag().store(true, std::memory_order_relaxed);
+    };
+}
+
 int run_relay(RelayOptions options, const CLI::App& app) {
     stop_on(SIGTERM);
     stop_on(SIGINT);
@@ -100,11 +110,12 @@ int run_relay(RelayOptions options, const CLI::App& app) {
     check_environment(app);
     if (!options.key_file.empty()) read_keys(options.key_file, options.group.keys);
     const bool nccl = options.group.transport == Transport::nccl;
-    fan_out::Relay relay(options.group, options.directory, options.instance,
-                         service_observer(nccl ? kLongestNcclJoin : 2 * kJoin));
+    fan_out::RelayObserver observer = service_observer(nccl ? kLongestNcclJoin : 2 * kJoin);
+    if (options.engine >= 0) end_with_engine(options.engine, observer);
+    fan_out::Relay relay(options.group, options.daemon, std::move(observer));
     std::optional<RelayMetrics> metrics;
     if (!options.metrics.empty()) metrics.emplace(options.metrics, relay);
-    relay.run(stop_flag());
+    options.engine >= 0 ? relay.run_once(stop_flag()) : relay.run(stop_flag());
     tell_service_manager_of_the_end();
     return 0;
 }
@@ -146,12 +157,13 @@ void add_relay_command(CLI::App& app, int& status) {
                              "Transport of the records");
     relay->add_option("--device", options->group.device, "With nccl: this member's GPU")
         ->capture_default_str();
-    relay->add_option("-i,--instance", options->instance, "Name of the daemon (its key `instance`)")
-        ->capture_default_str();
     relay
-        ->add_option("--shm-dir", options->directory,
-                     "Directory of the daemon's segments (its key `shm.dir`)")
+        ->add_option("--endpoint", options->daemon,
+                     "Control socket of the daemon on this host (its key `control.endpoint`)")
         ->capture_default_str();
+    relay->add_option("--engine-fd", options->engine,
+                      "Serve one scheduler, and end with it or with the process of this pidfd, which started "
+                      "the relay");
     relay->add_option("--metrics", options->metrics, "Serve Prometheus metrics at HOST:PORT");
     event_log::add_options(*relay, options->log);
     name_variables(*relay);
