@@ -25,7 +25,7 @@ class HeldPort {
     HeldPort() : fd_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
         sockaddr_in address = loopback(0);
         socklen_t length = sizeof(address);
-        if (::bind(fd_, reinterpret_cast<const sockaddr*>(&address), length) != 0 || ::listen(fd_, 1) != 0) {
+        if (::bind(fd_, reinterpret_cast<const sockaddr*>(&address), length) != 0 || ::listen(fd_, 64) != 0) {
             throw std::system_error(errno, std::generic_category(), "no port of 127.0.0.1 can be had");
         }
         ::getsockname(fd_, reinterpret_cast<sockaddr*>(&address), &length);

@@ -16,6 +16,7 @@
 #include "shm/file.h"
 #include "testing/daemon_process.h"
 #include "testing/small_engine.h"
+#include "tests/daemon/loopback.h"
 #include "tests/shm/second_user.h"
 #include "tests/tools/doctor_asker.h"
 
@@ -85,8 +86,28 @@ TEST_CASE("doctor: a daemon that serves is found fit, and every check is told on
                                 "files.directory", "files.segments",    "files.sockets",  "memory.limit",
                                 "memory.locked",   "memory.huge_pages", "user.daemon",    "user.engine",
                                 "daemon.answers",  "daemon.samplers",   "daemon.version", "daemon.metrics",
-                                "engine.library",  "engine.plugin",     "files.logout"});
+                                "engine.library",  "engine.plugin",     "files.logout",   "network.peer"});
     CHECK(told.answer["findings"].size() == checks.size());
+}
+
+TEST_CASE("doctor: another host of the engine is reached or not, and a round to it is timed") {
+    const Sandbox sandbox;
+    sandbox.write_config(kOneSampler, "");
+    const Workplace place;
+    const auto ask = [&](const std::string& peer) {
+        return ask_doctor(place, config_of(sandbox) + kNotThisMachine + " --patience 1000 --peer " + peer);
+    };
+    const HeldPort held;
+    const auto listening = ask("tcp://127.0.0.1:" + std::to_string(held.port()));
+    CHECK_THAT(listening.what("network.peer"), Contains("accepts connections, a round takes"));
+    CHECK(listening.finding("network.peer")["facts"]["round_ms"] > 0);
+    const auto silent = ask("127.0.0.1:" + std::to_string(free_port()));
+    CHECK_THAT(silent.what("network.peer"), Contains("can be reached, and nothing listens there now"));
+    // No connection has such an end.
+    const auto absent = ask("255.255.255.255:7001");
+    CHECK(absent.level("network.peer") == "broken");
+    CHECK_THAT(absent.what("network.peer"), Contains("255.255.255.255:7001 cannot be reached"));
+    CHECK_THAT(ask("10.0.0.2").what("network.peer"), Contains("HOST:PORT would be right"));
 }
 
 TEST_CASE("doctor: a shared memory without room for a session is named, with its size") {

@@ -51,6 +51,7 @@ const std::vector<Check>& all_checks() {
         {"daemon.samplers", check_daemon_samplers},
         {"daemon.version", check_daemon_version},
         {"daemon.metrics", check_metrics_address},
+        {"network.peer", check_peer},
         {"engine.library", check_library},
         {"engine.plugin", check_plugin},
     };

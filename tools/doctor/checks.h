@@ -50,6 +50,7 @@ Finding check_daemon(const Examined& examined);
 Finding check_daemon_samplers(const Examined& examined);
 Finding check_daemon_version(const Examined& examined);
 Finding check_metrics_address(const Examined& examined);
+Finding check_peer(const Examined& examined);
 Finding check_library(const Examined& examined);
 Finding check_plugin(const Examined& examined);
 

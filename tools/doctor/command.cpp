@@ -23,6 +23,8 @@ constexpr const char* kHelp = R"(Examples:
       check it for a daemon with this file
   croupier doctor --engine-user vllm --python /opt/vllm/bin/python
       check it for an engine of that user and Python
+  croupier doctor --peer 10.0.0.2:7001
+      check whether another host of the engine can be reached, and how long a round takes
   croupier doctor --json | jq '.findings[] | select(.level != "fine")'
 
 Exit status: 0 suitable, also without a running daemon; 1 Croupier works but slower; 2 it does not work; 3 an
@@ -78,6 +80,8 @@ void add_doctor_command(CLI::App& app, int& status) {
                         "The daemon's user (default: the running daemon's, `croupier`, or the caller)");
     command->add_option("--engine-user", request.engine_user, "The engine's user (default: the caller)");
     command->add_option("--python", request.python, "The engine's Python")->capture_default_str();
+    command->add_option("--peer", request.peer,
+                        "Another host of the engine, as HOST:PORT: whether it can be reached, and how fast");
     command->add_option("--library", request.library, "The libcroupier.so that the engine loads");
     command
         ->add_option("--patience", request.patience_ms,

@@ -23,6 +23,7 @@ struct Request {
     std::string engine_user;  // empty: who asks
     std::string python = "python3";
     std::string library;              // libcroupier.so of the engine; empty: where it is usually
+    std::string peer;                 // HOST:PORT of another host of the engine; empty: none
     std::uint32_t patience_ms = 800;  // with Python; with the daemon and the cores half of it
     std::uint32_t vocab = 151936;
     std::uint32_t batch = 64;
