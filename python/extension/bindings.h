@@ -6,6 +6,7 @@
 namespace croupier::python {
 
 void bind_beams(nanobind::module_& module);
+void bind_fan_out(nanobind::module_& module);
 void bind_session(nanobind::module_& module);
 void bind_writer(nanobind::module_& module);
 void bind_decider(nanobind::module_& module);

@@ -15,6 +15,7 @@ NB_MODULE(_core, module) {
     croupier::python::bind_params(module);
     croupier::python::bind_steps(module);
     croupier::python::bind_beams(module);
+    croupier::python::bind_fan_out(module);
     croupier::python::bind_session(module);
     croupier::python::bind_writer(module);
     croupier::python::bind_decider(module);

@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "python/extension/array.h"
+#include "python/extension/fan_out.h"
 #include "python/extension/keywords.h"
 #include "python/extension/numbers.h"
 
@@ -209,13 +210,11 @@ void OpenOptions::set_timeout(nb::handle value) {
 
 void OpenOptions::set_relay(nb::handle value) {
     if (value.is_none()) return;
-    const auto address = number_of<std::uintptr_t>(value);
-    if (!address) {
-        throw bad_argument("relay is " + shown(value) +
-                           "; allowed: the address of a croupier_record_channel");
+    if (!nb::isinstance<FanOut>(value)) {
+        throw bad_argument("relay is " + shown(value) + "; allowed: a croupier.FanOut, or None");
     }
-    plain_.relay =
-        reinterpret_cast<const croupier_record_channel*>(*address);  // NOLINT(performance-no-int-to-ptr)
+    relay_ = nb::borrow(value);
+    plain_.relay = nb::cast<FanOut&>(value).channel();
 }
 
 // The library reads as many as the vocabulary has.
@@ -253,7 +252,7 @@ std::string OpenOptions::signature() {
     return all +
            ", dtype: str | int = 'bf16', order: object | None = None, shard_ids: Sequence[int] | None = "
            "None, timeout: float | None = None, transport: str | int = 'rows', "
-           "relay: int | None = None) -> None";
+           "relay: FanOut | None = None) -> None";
 }
 
 }  // namespace croupier::python

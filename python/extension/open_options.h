@@ -22,6 +22,8 @@ class OpenOptions {
     OpenOptions& operator=(const OpenOptions&) = delete;
 
     const croupier_open_options& plain() const { return plain_; }
+    // The croupier.FanOut that must outlive the session, or nothing.
+    const nb::object& relay() const { return relay_; }
 
     // Of __init__, for people and type checkers.
     static std::string signature();
@@ -39,6 +41,7 @@ class OpenOptions {
     void require_all_ranks() const;
 
     croupier_open_options plain_;
+    nb::object relay_;
     std::deque<std::string> texts_;
     std::vector<std::uint32_t> order_;
     std::vector<std::uint32_t> shard_ids_;

@@ -118,7 +118,9 @@ class Columns {
 class Session {
   public:
     explicit Session(const OpenOptions& options)
-        : held_("session", open_without_gil(options)), vocab_(options.plain().vocab) {
+        : relay_(options.relay()),
+          held_("session", open_without_gil(options)),
+          vocab_(options.plain().vocab) {
         held_.use([&](croupier_session* session) {
             segment_path_ = croupier_segment_path(session);
             resumed_ = croupier_resumed(session) != 0;
@@ -335,6 +337,7 @@ class Session {
         return Step(plain);
     }
 
+    nb::object relay_;  // before the session, which uses it until its end
     Held<croupier_session> held_;
     std::uint32_t vocab_;
     std::string segment_path_;

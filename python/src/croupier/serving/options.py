@@ -47,6 +47,8 @@ class Options:
     """Of a private daemon: where its segments lie."""
     metrics_port: int = 0
     """Of a private daemon: the port of 127.0.0.1 where it serves metrics and its page; 0: none."""
+    relay_port: int = 0
+    """Of an engine with its last stage on another host: where this one listens for it; 0: any free port."""
     samplers: int = 0
     """Of a private daemon and of a stand-in; 0: three quarters of the cores that this process may use, and
     for lean steps a dozen at the most."""
@@ -72,9 +74,9 @@ class Options:
             raise ValueError(
                 f"{cls.where}['timeout'] is {timeout}; seconds above 0, up to {_LONGEST} would be right"
             )
-        port = given.get("metrics_port", cls.metrics_port)
-        if port > 65535:
-            raise ValueError(f"{cls.where}['metrics_port'] is {port}; 0 to 65535 would be right")
+        for key in ("metrics_port", "relay_port"):
+            if (port := given.get(key, 0)) > 65535:
+                raise ValueError(f"{cls.where}[{key!r}] is {port}; 0 to 65535 would be right")
         transport = given.get("transport", cls.transport)
         if "transport" in given and transport not in TRANSPORTS:
             raise ValueError(
