@@ -80,13 +80,10 @@ def row_after(tokens: list[int]) -> np.ndarray:
     return np.random.Generator(np.random.PCG64(key)).normal(0, 3, VOCAB).astype(np.float32)
 
 
-class HostExecutor(Executor):
-    """Of one rank, on the host."""
+class HostRank:
+    """What a rank of the last stage does, on the host; begin_rank() first."""
 
-    supports_pp = True
-
-    def _init_executor(self) -> None:
-        self.thread = ThreadPoolExecutor(1)
+    def begin_rank(self) -> None:
         self.requests: dict[str, SimpleNamespace] = {}
         self.batch: Any = None
         self.writer: Writer | None = None
@@ -100,33 +97,6 @@ class HostExecutor(Executor):
         # As PPHandler's on the first stage, whose model has a step's tokens so many steps later.
         self.tokens_sent = SimpleNamespace(is_last_rank=stages == 1, queue=deque([None] * stages))
         pipeline.deepen(self.tokens_sent, self.vllm_config)
-
-    def collective_rpc(
-        self, method: Any, timeout: Any = None, args: tuple = (), kwargs: Any = None, non_block: bool = False
-    ) -> Any:
-        answer = self.thread.submit(getattr(self, f"rank_{method}", lambda *_: None), *args)
-        return [answer] if non_block else [answer.result()]
-
-    def check_health(self) -> None:
-        pass
-
-    def execute_model(self, scheduler_output: Any, non_block: bool = False) -> Any:
-        return self._answer(self.thread.submit(self.rank_execute_model, scheduler_output), non_block)
-
-    def sample_tokens(self, grammar_output: Any, non_block: bool = False) -> Any:
-        return self._answer(self.thread.submit(self.rank_sample_tokens, grammar_output), non_block)
-
-    @classmethod
-    def supports_async_scheduling(cls) -> bool:
-        return True
-
-    def shutdown(self) -> None:
-        if self.writer is not None:
-            self.writer.detach()
-
-    @staticmethod
-    def _answer(answer: Future, non_block: bool) -> Any:
-        return answer if non_block else answer.result()
 
     def rank_get_kv_cache_spec(self) -> Any:
         return {"layer": FullAttentionSpec(block_size=16, num_kv_heads=1, head_size=64, dtype=torch.bfloat16)}
@@ -190,7 +160,9 @@ class HostExecutor(Executor):
             drawing = order.names(counts)
             assert set(drawing) <= set(draws)
             rows = np.stack([self._row(name) for name in drawing])
-            assert self.writer.begin(order.step)
+            if not self.writer.begin(order.step):
+                self.writer.wait_step(20.0)
+                assert self.writer.begin(order.step)
             self.writer.enqueue(rows)
             tokens = np.empty(len(rows), dtype=np.int32)
             self.writer.enqueue_awaited_tokens(order.step, tokens, 20.0)
@@ -224,6 +196,43 @@ class HostExecutor(Executor):
         if len(self.requests[name].tokens) == self.nan_at:
             row[3] = np.nan
         return row
+
+
+class HostExecutor(HostRank, Executor):
+    """Of one rank, on the host."""
+
+    supports_pp = True
+
+    def _init_executor(self) -> None:
+        self.thread = ThreadPoolExecutor(1)
+        self.begin_rank()
+
+    def collective_rpc(
+        self, method: Any, timeout: Any = None, args: tuple = (), kwargs: Any = None, non_block: bool = False
+    ) -> Any:
+        answer = self.thread.submit(getattr(self, f"rank_{method}", lambda *_: None), *args)
+        return [answer] if non_block else [answer.result()]
+
+    def check_health(self) -> None:
+        pass
+
+    def execute_model(self, scheduler_output: Any, non_block: bool = False) -> Any:
+        return self._answer(self.thread.submit(self.rank_execute_model, scheduler_output), non_block)
+
+    def sample_tokens(self, grammar_output: Any, non_block: bool = False) -> Any:
+        return self._answer(self.thread.submit(self.rank_sample_tokens, grammar_output), non_block)
+
+    @classmethod
+    def supports_async_scheduling(cls) -> bool:
+        return True
+
+    def shutdown(self) -> None:
+        if self.writer is not None:
+            self.writer.detach()
+
+    @staticmethod
+    def _answer(answer: Future, non_block: bool) -> Any:
+        return answer if non_block else answer.result()
 
 
 class HostExecutorWithSession(WithSession, HostExecutor):

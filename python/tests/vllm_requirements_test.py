@@ -23,6 +23,7 @@ def engine(**other: Any) -> SimpleNamespace:
         "data_parallel_size": 1,
         "tensor_parallel_size": 2,
         "nnodes_within_dp": 1,
+        "local_world_size": 2,
         "enable_elastic_ep": False,
     }
     scheduler = {"async_scheduling": True, "max_num_seqs": 256, "max_num_batched_tokens": 8192}
@@ -94,7 +95,10 @@ def test_an_engine_of_the_usual_kind_is_served(other: dict[str, Any]) -> None:
         ({"additional_config": SPARE}, "spare_batches is set and pipeline_parallel_size is 1"),
         ({"prefill_context_parallel_size": 2}, "prefill_context_parallel_size is above 1"),
         ({"kv_transfer_config": RECOMPUTES}, "kv_load_failure_policy is 'recompute'"),
-        ({"nnodes_within_dp": 2}, "on several hosts"),
+        (
+            {"nnodes_within_dp": 2, "tensor_parallel_size": 4},
+            "4 tensor-parallel ranks are on several hosts, 2",
+        ),
         ({"enable_elastic_ep": True}, "enable_elastic_ep is set"),
         ({"data_parallel_size": 2}, "data_parallel_size is 2, with which it was never run"),
     ],
@@ -180,6 +184,15 @@ def test_a_runner_of_version_1_is_explained_by_what_version_2_lacks() -> None:
         "it has model runner V1, because V2 lacks dual batch overlap, EC transfer; "
         "an engine without these would be right"
     ]
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_stages_may_be_on_several_hosts_with_vllm_0_33(ranks: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    apart = engine(nnodes_within_dp=2, pipeline_parallel_size=2, tensor_parallel_size=ranks)
+    monkeypatch.setattr(compat, "current", lambda: compat.RELEASES[1])
+    assert faults(apart) == []
+    monkeypatch.setattr(compat, "current", lambda: compat.RELEASES[0])
+    assert [fault for fault in faults(apart) if "vLLM 0.33, or one host, would be right" in fault]
 
 
 def test_logits_processors_of_other_packages_are_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -36,9 +36,10 @@ def register() -> None:
         # These import large parts of vLLM, which are complete only when an engine is being made.
         from vllm.v1.engine.input_processor import InputProcessor
 
-        from . import admission, failures
-        from .executor import with_session
+        from . import admission, failures, hosts
+        from .executor import WORKER, with_session
 
+        hosts.prepare_other_hosts(WORKER)
         admission.install(InputProcessor)
         failures.tell_clients()
         return with_session(executor)

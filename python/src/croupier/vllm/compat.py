@@ -26,6 +26,8 @@ class Release:
     """The front end raises the error of a request that ended without a token."""
     speculates = False
     """Croupier verifies drafts with it."""
+    spans_hosts = False
+    """Croupier samples with it for an engine whose stages are on several hosts."""
     rng = ""
     """The `rng` that draws this release's own tokens for a seed; empty: none does."""
 
@@ -87,6 +89,7 @@ class Release033(Release):
     opens_session_after = "compile_or_warm_up_model"
     stagger = "decode_stagger"
     speculates = True
+    spans_hosts = True
     rng = "vllm"
 
     def end_requests(self, scheduler: Any, errors: Mapping[str, str], is_refused: Callable) -> None:

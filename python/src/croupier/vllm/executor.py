@@ -9,7 +9,6 @@ import random
 import weakref
 from collections.abc import Callable
 from concurrent.futures import Future
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -19,19 +18,19 @@ from vllm.v1.executor.uniproc_executor import UniProcExecutor
 
 from croupier import Session
 from croupier.serving.keeper import Keeper
-from croupier.serving.opening import Opening
-from croupier.serving.private_daemon import PrivateDaemon, lean_samplers_of
-from croupier.serving.shared_memory import room_of
+from croupier.serving.private_daemon import PrivateDaemon
+from croupier.serving.relayed_opening import RelayedDaemon
 from croupier.serving.verify import Verifier
 
-from . import compat, pipeline, speculation
+from . import compat, hosts, pipeline, speculation
 from .admission import limits_of
 from .endings import end_requests_with_stop_strings
 from .failures import end_requests_with_errors
-from .options import Options
+from .hosts import RemoteKeeper
+from .options import Options, samplers_for
 from .orphan import end_with_server
 from .plane import Batch, Plane
-from .requirements import check_engine
+from .requirements import check_engine, spans_hosts
 from .sequences import Sequences
 from .texts import Texts
 from .windows import WindowPlane
@@ -64,8 +63,10 @@ class WithSession:
     """Before an executor of vLLM in the order of bases."""
 
     croupier_plane: Plane | None = None
-    croupier_daemon: PrivateDaemon | None = None
-    croupier_keeper: Keeper | None = None
+    croupier_daemon: PrivateDaemon | RelayedDaemon | None = None
+    croupier_keeper: Keeper | RemoteKeeper | None = None
+    croupier_spans_hosts = False
+    """The session is on another host than this process."""
 
     def _init_executor(self) -> None:
         parallel = self.parallel_config
@@ -76,6 +77,7 @@ class WithSession:
         parallel.worker_cls = WORKER
         # Again, where all engines pass: a front end that is not vLLM's Python has not looked.
         check_engine(self.vllm_config)
+        self.croupier_spans_hosts = spans_hosts(self.vllm_config)
         end_requests_with_errors(logger.warning)
         end_requests_with_stop_strings()
         end_with_server(logger.warning)
@@ -162,7 +164,7 @@ class WithSession:
         self, options: Options, own: Options, texts: Texts | None = None, **asked: Any
     ) -> tuple[Session, Texts | None]:
         """`own`: of a daemon that this engine starts."""
-        opening = Opening(options, own, logger, "a smaller --max-num-seqs, or fewer speculative tokens,")
+        opening = hosts.opening_for(self, options, own)
         try:
             return opening.open(partial(with_texts, texts), **asked)
         finally:
@@ -178,12 +180,7 @@ class WithSession:
         longest = config.model_config.max_model_len + batches * window + 1
         limits = limits_of(options, config)
         transport = options.transport_from(config.device_config.device_type)
-        # Of a private daemon, which this host's replicas share, and of the stand-in, which is this engine's.
-        own, alone = options, options
-        if transport == "lean":
-            engines = max(1, config.parallel_config.data_parallel_size_local)
-            own = replace(options, samplers=lean_samplers_of(options, engines))
-            alone = replace(options, samplers=lean_samplers_of(options, 1))
+        own, alone = samplers_for(options, config)
         # Of the engine among its replicas; the rank is 0 in each where they are apart.
         replica = config.parallel_config.data_parallel_index
         # The waiting preempted ones stay in the table.
@@ -209,8 +206,11 @@ class WithSession:
             **({"hotness_file": options.hotness_file} if options.hotness_file else {}),
             **geometry,
         )
+        cache = config.cache_config
+        cached = (cache.num_gpu_blocks or 0) * (cache.block_size or 0)
         try:
-            self.croupier_keeper = Keeper(session.segment_path, alone, self.croupier_daemon, logger.warning)
+            kept = hosts.keep(self, session.segment_path, alone, sequences_at_once, cached, longest)
+            self.croupier_keeper = kept.keeper
             self.collective_rpc(
                 "croupier_attach",
                 args=(session.segment_path, options.timeout, options.verify_every, gathers),
@@ -225,7 +225,7 @@ class WithSession:
             if window > 1:
                 self.croupier_plane = WindowPlane(*given, mask_stride=window, most_masks=masks)
             else:
-                self.croupier_plane = Plane(*given)
+                self.croupier_plane = Plane(*given, moment=hosts.moment_for(self, options))
         except BaseException:
             session.close()
             raise
@@ -233,10 +233,7 @@ class WithSession:
         logger.info(compat.current().about_rng)
         if window > 1:
             logger.info("Croupier verifies up to %d drafts of each request in a step", window - 1)
-        cache = config.cache_config
-        cached = (cache.num_gpu_blocks or 0) * (cache.block_size or 0)
-        room = room_of(session.segment_path, sequences_at_once, cached, longest, "a smaller --max-num-seqs")
-        logger.warning(room.advice) if room.advice else logger.info(room.text)
+        logger.warning(kept.advice) if kept.advice else logger.info(kept.room)
 
 
 class MultiprocExecutorWithSession(WithSession, MultiprocExecutor):

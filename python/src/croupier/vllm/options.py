@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 from croupier.serving import options
+from croupier.serving.private_daemon import lean_samplers_of
 
 KEY = "croupier"
 
@@ -55,6 +56,15 @@ class Options(options.Options):
         if not isinstance(given, Mapping):
             raise ValueError(f"{cls.where} is {given!r}; a dictionary of options would be right")
         return cls.parse(given)
+
+
+def samplers_for(options: Options, vllm_config: Any) -> tuple[Options, Options]:
+    """Of a private daemon, which a host's replicas share, and of the stand-in, which is this engine's."""
+    if options.transport_from(vllm_config.device_config.device_type) != "lean":
+        return options, options
+    engines = max(1, vllm_config.parallel_config.data_parallel_size_local)
+    own = replace(options, samplers=lean_samplers_of(options, engines))
+    return own, replace(options, samplers=lean_samplers_of(options, 1))
 
 
 def leave_out_of_hash(config: type) -> None:

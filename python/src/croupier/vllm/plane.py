@@ -18,8 +18,8 @@ from .columns import Columns
 from .order import Order
 from .sequences import Sequences
 
-# Between the workers' sight of a decision and this process's.
-_MOMENT = 1.0
+# Between the workers' sight of a decision and this process's, on one host.
+MOMENT = 1.0
 
 
 @dataclass
@@ -46,12 +46,14 @@ class Plane:
         timeout: float,
         log: Callable[[str], None],
         verifier: Verifier | None = None,
+        moment: float = MOMENT,
     ) -> None:
         self._session = session
         self._sequences = sequences
         self._timeout = timeout
         self._log = log
         self._verifier = verifier
+        self._moment = moment
         # A session's first step is 0.
         self._last_step = -1
         self._columns: Any = None
@@ -197,7 +199,7 @@ class Plane:
         """The step's decisions: the workers have waited for them as long as they may."""
         why = "the daemon is alive, and slow or stuck"
         try:
-            answer = self._session.wait(_MOMENT)
+            answer = self._session.wait(self._moment)
             if answer is not None:
                 return answer
         except Error as error:

@@ -72,10 +72,8 @@ def faults(vllm_config: Any) -> list[str]:
         )
     if parallel.prefill_context_parallel_size > 1:
         found.append("prefill_context_parallel_size is above 1; 1 would be right")
-    if parallel.nnodes_within_dp > 1:
-        found.append(
-            "its workers are on several hosts; one host would be right, for they share memory with the daemon"
-        )
+    if spans_hosts(vllm_config):
+        found += _faults_of_hosts(parallel)
     if options.head:
         found += _faults_of_head(vllm_config)
     transfer = getattr(vllm_config, "kv_transfer_config", None)
@@ -93,6 +91,25 @@ def faults(vllm_config: Any) -> list[str]:
         found.append(
             "VLLM_COMPUTE_NANS_IN_LOGITS is set; without it would be right: a row with a NaN ends its request"
         )
+    return found
+
+
+def spans_hosts(vllm_config: Any) -> bool:
+    """Whether an engine's last stage is on another host than its scheduler, which is on the first."""
+    return vllm_config.parallel_config.nnodes_within_dp > 1
+
+
+def _faults_of_hosts(parallel: Any) -> list[str]:
+    found = []
+    ranks, each = parallel.tensor_parallel_size, parallel.local_world_size
+    if each % ranks:
+        found.append(
+            f"its {ranks} tensor-parallel ranks are on several hosts, {each} on each, and ranks of one stage "
+            "share memory with one daemon; tensor parallelism inside of a host and pipeline stages across "
+            "hosts would be right"
+        )
+    if not compat.current().spans_hosts:
+        found.append("its workers are on several hosts; vLLM 0.33, or one host, would be right")
     return found
 
 

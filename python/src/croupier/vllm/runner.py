@@ -307,6 +307,10 @@ class CroupierModelRunner(GPUModelRunner):
                 f"tokens did not come within {self.croupier_timeout:g} s, and other ranks may have had them: "
                 "this engine cannot go on; the engine core's log says how its daemon is asked"
             )
+        if writer.begin(order.step):
+            return
+        # A scheduler on another host submits over a connection of its own.
+        writer.wait_step(self.croupier_timeout)
         if not writer.begin(order.step):
             raise RuntimeError(
                 f"step {order.step} cannot be begun: it is not scheduled, or its slot is not free yet"

@@ -9,11 +9,12 @@ from vllm.v1.worker.gpu.sample.sampler import Sampler
 from vllm.v1.worker.gpu_worker import Worker
 
 from . import compat, gpu_memory, pipeline
+from .last_stage import WithSessionHost
 from .order import Order
 from .runner import CroupierModelRunner
 
 
-class CroupierWorker(Worker):
+class CroupierWorker(WithSessionHost, Worker):
     def init_device(self) -> None:
         pipeline.prepare_worker(self.vllm_config)
         gpu_memory.keep_plans_apart(startup_plan)
