@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # What a GPU host without a package registry needs to run the scripts beside this one, as archives in build/vllm/:
-#     [LLGUIDANCE=WHEEL] [SERVER=FOLDER] [TOKENIZER=tokenizer.json[.gz]] bench/vllm/package.sh PACK SITE
+#     [LLGUIDANCE=WHEEL] [SERVER=FOLDER] [TOKENIZER=tokenizer.json[.gz]] [IPROUTE=1] bench/vllm/package.sh PACK SITE
 # PACK: vLLM and what it imports (an xz archive with sitecustomize.py and site/); SITE: a wheel of Croupier, or a
 # folder with the package croupier in it, whose archive takes along the libraries that a bare host lacks.
 # Each release of vLLM has an archive of its own, vllm-RELEASE.tar.xz: send the one that is to run.
@@ -8,11 +8,12 @@
 # SERVER: a folder of wheels that `vllm serve` needs and the pack lacks: model-hosting-container-standards, jmespath,
 # ijson, supervisor, and xgrammar; for 0.33 also orjson, anthropic, docstring-parser and oss-harmony.
 # TOKENIZER: for grammars too, and for servers.
+# IPROUTE=1: takes this host's `ip` and `tc` along, for hosts.sh on a host that lacks them.
 # Kernels of an earlier run (build/vllm/flashinfer.tar.xz) stay where they are.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
-[ $# -eq 2 ] || { sed -n 2,11p bench/vllm/package.sh >&2; exit 2; }
+[ $# -eq 2 ] || { sed -n 2,12p bench/vllm/package.sh >&2; exit 2; }
 pack=$1 site=$2 to=build/vllm
 release=$(tar tJf "$pack" | sed -n 's|.*site/vllm-\([0-9][^/+]*\)[^/]*\.dist-info/.*|\1|p' | sort -u)
 [ -n "$release" ] || { echo "$pack has no site/vllm-*.dist-info, which says vLLM's release" >&2; exit 2; }
@@ -40,6 +41,7 @@ for info in "$to"/site/croupier-*.dist-info; do
         printf '[vllm.general_plugins]\ncroupier = croupier.vllm:register\n' >>"$info/entry_points.txt"
 done
 
+[ -z "${IPROUTE:-}" ] || cp -L "$(command -v ip)" "$(command -v tc)" "$to/site/croupier/bin/"
 # A wheel that was repaired has its own copies; what is still the host's comes along.
 find "$to/site/croupier" -type f \( -name '*.so*' -o -path '*/bin/*' \) -print0 |
     { xargs -0 ldd 2>/dev/null || true; } |

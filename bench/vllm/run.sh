@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # On a GPU host with Python 3.12 and torch: unpacks what bench/vllm/package.sh made, and runs a script.
-#     [RELEASE=0.33.0] bench/vllm/run.sh FOLDER [decode.py|grammar.py|arrivals.py|kills.py|noise.py|speculation.py|stops.py] [ARGUMENTS OF THE SCRIPT]
+#     [RELEASE=0.33.0] bench/vllm/run.sh FOLDER [decode.py|grammar.py|arrivals.py|hosts.py|kills.py|noise.py|speculation.py|stops.py] [ARGUMENTS OF THE SCRIPT]
 # Without a script's name it is decode.py. Results are FOLDER/*.json, the whole log is FOLDER/log.txt, and
 # FOLDER/flashinfer.tar.xz has the kernels that were compiled, unless KEEP_KERNELS=0: in build/vllm/ the next
 # machine finds them.
