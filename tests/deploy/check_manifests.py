@@ -227,6 +227,32 @@ def check_node(image):
     return engine
 
 
+def check_two_hosts(documents):
+    """The example for an engine on two hosts: its plugin starts the daemon, so no image of ours is in it."""
+    (service,) = of_kind(documents, "Service")
+    (policy,) = of_kind(documents, "NetworkPolicy")
+    (workload,) = of_kind(documents, "StatefulSet")
+    labels = workload["spec"]["template"]["metadata"]["labels"]
+    for selector in (
+        service["spec"]["selector"],
+        policy["spec"]["podSelector"]["matchLabels"],
+        workload["spec"]["selector"]["matchLabels"],
+    ):
+        assert selector.items() <= labels.items(), f"{selector} selects none of {labels}"
+    name, pod = workload["metadata"]["name"], pod_of(workload)
+    assert workload["spec"]["serviceName"] == service["metadata"]["name"]
+    check_no_privilege(name, pod)
+    (container,) = containers_of(pod)
+    (port,) = container["ports"]
+    assert [each["port"] for each in service["spec"]["ports"]] == [port["containerPort"]]
+    command = container["command"][-1]
+    assert f"--nnodes {workload['spec']['replicas']} " in command, command
+    assert f"--master-addr {name}-0.{service['metadata']['name']} " in command, command
+    mounts = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
+    assert set(mounts) == {volume["name"] for volume in pod["volumes"]}, mounts
+    assert mounts["shm"] == "/dev/shm"
+
+
 def check_compose(image):
     compose = load(DEPLOY / "container/compose.yaml")[0]
     users = set()
@@ -278,7 +304,9 @@ def main(croupierd):
     monitoring = gather(KUBERNETES / "monitoring", reached)
     gather(KUBERNETES / "prepare-node", reached)
     engine = check_node(image)
-    plain = [engine]
+    two_hosts = gather(KUBERNETES / "two-hosts", reached)
+    check_two_hosts(two_hosts)
+    plain = [engine, *two_hosts]
     for variant in VARIANTS:
         documents = gather(KUBERNETES / variant, reached) + monitoring
         check_network(documents, image, job)
