@@ -126,6 +126,8 @@ TEST_CASE("stop strings and texts come through a relay, and to the client that r
         options.resume = 1;
         options.tokenizer = tokenizer.path().c_str();
         session = std::make_unique<client::Session>(options);
+        // A step comes again if the relay has not heard that it was taken.
+        while (session->in_flight() > 0) REQUIRE(session->wait(20000));
     };
     open();
     stage.start_writer(session->segment_path());
