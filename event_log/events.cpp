@@ -89,9 +89,8 @@ constexpr std::array<EventInfo, kEvents> kTable = {{
     {Event::segment_lost, "segment_lost", Level::error,
      "a segment file was truncated while a sampler had it mapped",
      "find the process besides the engine that writes to `shm.dir`"},
-    {Event::files_removed, "files_removed", Level::error, "files in `shm.dir` were removed while in use",
-     "do what the line says: stop systemd-logind from removing files, and open the session again when "
-     "convenient"},
+    {Event::files_removed, "files_removed", Level::error,
+     "a daemon's socket, or files in `shm.dir`, were removed while in use", "do what the line says"},
     {Event::segment_removed, "segment_removed", Level::info,
      "the daemon removed a segment that no process holds", kNone},
     {Event::segment_left_alone, "segment_left_alone", Level::error,

@@ -7,6 +7,7 @@
 #include <cerrno>
 
 #include "daemon/control/start_failure.h"
+#include "shm/file_identity.h"
 
 namespace croupier::daemon {
 
@@ -41,11 +42,6 @@ shm::Result<shm::FileDescriptor> open_own(const std::string& path, const std::st
     return file;
 }
 
-bool has_name(const shm::FileDescriptor& file) {
-    struct stat status {};
-    return ::fstat(file.get(), &status) == 0 && status.st_nlink > 0;
-}
-
 }  // namespace
 
 LockFile& LockFile::operator=(LockFile&& other) noexcept {
@@ -54,12 +50,26 @@ LockFile& LockFile::operator=(LockFile&& other) noexcept {
     file_ = std::move(other.file_);
     path_ = std::move(other.path_);
     guarded_ = std::move(other.guarded_);
+    guarded_status_ = other.guarded_status_;
     return *this;
 }
 
+void LockFile::guard(std::string path) {
+    guarded_ = std::move(path);
+    ::lstat(guarded_.c_str(), &guarded_status_);
+}
+
+bool LockFile::has_lost_guarded() const {
+    if (guarded_.empty()) return false;
+    struct stat present {};
+    return ::lstat(guarded_.c_str(), &present) != 0 || present.st_ino != guarded_status_.st_ino ||
+           present.st_dev != guarded_status_.st_dev;
+}
+
 void LockFile::remove() {
-    if (!file_.valid()) return;
-    if (!guarded_.empty()) ::unlink(guarded_.c_str());
+    // At a logout the folder is removed, and another daemon may have its own files there now.
+    if (!file_.valid() || !shm::is_at(file_, path_)) return;
+    if (!guarded_.empty() && !has_lost_guarded()) ::unlink(guarded_.c_str());
     ::unlink(path_.c_str());
 }
 
@@ -68,7 +78,7 @@ shm::Result<std::optional<LockFile>> LockFile::try_take(const std::string& path,
         CROUPIER_TRY_VALUE(opened, open_own(path, key));
         shm::FileDescriptor file = std::move(opened);
         if (!shm::try_lock_byte(file, 0)) return std::optional<LockFile>();
-        if (has_name(file)) return std::optional(LockFile(std::move(file), path));
+        if (shm::is_at(file, path)) return std::optional(LockFile(std::move(file), path));
     }
 }
 

@@ -1,6 +1,8 @@
 // A file that a process holds locked for as long as it lives: others see by it that the process is there.
 #pragma once
 
+#include <sys/stat.h>
+
 #include <optional>
 #include <string>
 #include <utility>
@@ -24,8 +26,10 @@ class LockFile {
     static shm::Result<std::optional<LockFile>> try_take(const std::string& path, const std::string& key);
 
     const shm::FileDescriptor& file() const { return file_; }
-    // What lies at `path` goes with the lock, before it.
-    void guard(std::string path) { guarded_ = std::move(path); }
+    // What lies at `path` now goes with the lock, before it.
+    void guard(std::string path);
+    // What it guards was removed, or another file lies in its place.
+    bool has_lost_guarded() const;
 
   private:
     LockFile(shm::FileDescriptor file, std::string path) : file_(std::move(file)), path_(std::move(path)) {}
@@ -34,6 +38,7 @@ class LockFile {
     shm::FileDescriptor file_;
     std::string path_;
     std::string guarded_;  // empty: nothing
+    struct stat guarded_status_ {};
 };
 
 }  // namespace croupier::daemon

@@ -80,8 +80,11 @@ HttpReply ObservationSite::livez() const {
 
 HttpReply ObservationSite::readyz() const {
     const std::string state = serving(*health_);
+    if (state == "draining") return {503, "draining\n"};
+    if (health_->socket_lost.load(std::memory_order_relaxed))
+        return {503, "the control socket was removed\n"};
     if (state == "ready") return {200, "ok\n"};
-    return {503, state == "draining" ? "draining\n" : "not every sampler runs\n"};
+    return {503, "not every sampler runs\n"};
 }
 
 HttpReply ObservationSite::snapshot() const {

@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <utility>
 
 #include "daemon/control/connection_limits.h"
@@ -17,6 +18,7 @@
 #include "event_log/event_log.h"
 #include "host/placement.h"
 #include "shm/capture_exchange.h"
+#include "shm/file_identity.h"
 #include "shm/random_number.h"
 #include "shm/snapshot.h"
 
@@ -90,13 +92,21 @@ shm::Result<shm::FileDescriptor> claim_directory(const std::string& path) {
     return shm::fail(shm::Errc::not_found, "shm.dir " + path + " is removed again and again");
 }
 
+// The host's is made beforehand, so that nobody else takes its name.
+void remove_own_folder(const config::Config& config) {
+    if (config.shm.dir == proto::own_paths().shm_dir) ::rmdir(config.shm.dir.c_str());
+}
+
 }  // namespace
 
-void remove_own_files(const config::Config& config) {
-    ::unlink(shm::plane_path(config.shm.dir, config.instance).c_str());
+void remove_own_files(const config::Config& config, const shm::Plane& plane) {
+    const std::string path = shm::plane_path(config.shm.dir, config.instance);
+    const auto ours = plane.open_again();
+    // At a logout the folder is removed, and another daemon may have its own files there now.
+    if (std::filesystem::exists(path) && ours && !shm::is_at(ours.value(), path)) return;
+    ::unlink(path.c_str());
     shm::CaptureExchange::remove(config.shm.dir, config.instance);
-    // The host's is made beforehand, so that nobody else takes its name.
-    if (config.shm.dir == proto::own_paths().shm_dir) ::rmdir(config.shm.dir.c_str());
+    remove_own_folder(config);
 }
 
 void bound_connections(const config::Config& config) {
@@ -124,7 +134,7 @@ shm::Result<bool> acquire_resources(const config::Config& config, Foundation& ma
     auto plane = shm::Plane::create(config.shm.dir, config.instance, samplers_of(config.samplers),
                                     config.samplers.threads_per_sampler);
     if (!plane) {
-        remove_own_files(config);
+        remove_own_folder(config);
         return plane.error();
     }
     made.lock = std::move(lock);

@@ -27,7 +27,7 @@ struct Foundation {
 // In force from now on, by the limit of open files that this process has.
 void bound_connections(const config::Config& config);
 shm::Result<bool> acquire_resources(const config::Config& config, Foundation& made);
-// The plane; and a folder that is this user's own, when it is empty.
-void remove_own_files(const config::Config& config);
+// Where they are still this daemon's: the plane, and a folder that is this user's own, when it is empty.
+void remove_own_files(const config::Config& config, const shm::Plane& plane);
 
 }  // namespace croupier::daemon

@@ -1,13 +1,14 @@
 #include "daemon/supervisor/private_use.h"
 
 #include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
 #include <cerrno>
 #include <filesystem>
 #include <utility>
+
+#include "shm/file_identity.h"
 
 namespace croupier::daemon {
 namespace {
@@ -71,12 +72,8 @@ void PrivateUse::remove_runtime_files(const std::string& instance) const {
     const std::filesystem::path lock = shm::path_of(file_.get());
     const std::filesystem::path folder = lock.parent_path();
     const shm::FileDescriptor opened(::open(folder.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
-    struct stat ours {};
-    struct stat present {};
-    if (::fstat(file_.get(), &ours) != 0) return;
     // The folder may have been removed at a logout, and be another daemon's now.
-    if (::fstatat(opened.get(), lock.filename().c_str(), &present, AT_SYMLINK_NOFOLLOW) != 0) return;
-    if (ours.st_ino != present.st_ino || ours.st_dev != present.st_dev) return;
+    if (!shm::is_at(file_, lock.filename(), opened.get())) return;
     for (const char* name : kRuntimeFiles) ::unlinkat(opened.get(), name, 0);
     ::unlinkat(opened.get(), (instance + ".lock").c_str(), 0);
     // Last: who finds it absent finds nothing else.

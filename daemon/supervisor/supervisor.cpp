@@ -208,8 +208,17 @@ class Supervisor {
         done_ = true;
     }
 
-    // No command finds a daemon without its plane: the log has to say why.
+    // Engines find a daemon by its socket, and commands by its plane: the log has to say what is missing.
     void tell_removed() {
+        if (!health_.socket_lost && base_.path.has_lost_guarded()) {
+            health_.socket_lost = true;
+            event_log::write(Event::files_removed, {{"endpoint", config_.control.endpoint}},
+                             "the control socket {} was removed: open sessions go on, but no engine can open "
+                             "or resume one. Restart the daemon. systemd-logind removes a user's "
+                             "$XDG_RUNTIME_DIR at logout: use `loginctl enable-linger`, or move run_dir and "
+                             "control.endpoint",
+                             config_.control.endpoint);
+        }
         if (removal_told_ || !base_.plane->removed()) return;
         removal_told_ = true;
         event_log::write(Event::files_removed, {{"folder", config_.shm.dir}},
@@ -252,10 +261,11 @@ class Supervisor {
         if (drain_deadline_) return;
         health_.draining.store(true, std::memory_order_relaxed);
         registry_.drain();
+        const std::size_t count = registry_.count();
         // Said when it holds: who reads the line may rely on it.
-        event_log::write(Event::draining, {{"reason", why}, {"sessions", registry_.count()}},
-                         "draining ({}): steps in flight are decided and taken, then {} sessions end", why,
-                         registry_.count());
+        event_log::write(Event::draining, {{"reason", why}, {"sessions", count}},
+                         "draining ({}): steps in flight are decided and taken, then {} session{}", why,
+                         count, count == 1 ? " ends" : "s end");
         const auto patience = std::chrono::milliseconds(config_.sessions.drain_timeout_ms);
         // The service manager's own limit does not know how long a drain may take.
         ::sd_notifyf(0, "STOPPING=1\nSTATUS=draining\nEXTEND_TIMEOUT_USEC=%" PRId64,
@@ -346,16 +356,19 @@ class Supervisor {
             pool_.stop();
             // Answers still go out. The next daemon sends again the decided steps that were not taken.
             control_.socket().set(zmq::sockopt::linger, kHandOverLingerMs);
-            event_log::write(Event::handed_over, {{"sessions", registry_.count()}},
-                             "handed over (SIGUSR1): {} sessions wait for the next daemon",
-                             registry_.count());
+            const std::size_t count = registry_.count();
+            event_log::write(Event::handed_over, {{"sessions", count}},
+                             "handed over (SIGUSR1): {} session{} for the next daemon", count,
+                             count == 1 ? " waits" : "s wait");
         } else {
             registry_.retire_all();
             pool_.stop();
             event_log::write(Event::stopped, {}, "stopped");
         }
-        // Another daemon may be starting in its place, or a cleanup at work.
-        if (const auto alone = shm::lock_directory(config_.shm.dir)) remove_own_files(config_);
+        // A daemon that hands over leaves its plane, as a dead one does: `croupier status` reads it until the
+        // next one starts. Another daemon may be starting in its place, or a cleanup at work.
+        const auto alone = shm::lock_directory(config_.shm.dir);
+        if (alone && !handing_over_) remove_own_files(config_, *base_.plane);
         if (closed_) base_.use->remove_files(config_.shm.dir, config_.instance);
     }
 
@@ -424,7 +437,8 @@ int run_supervisor(const config::Config& config, const std::string& named, int u
     Supervisor supervisor(config, named, foundation);
     if (auto open = supervisor.bind_endpoints(); !open) {
         event_log::write(Event::cannot_start, {}, "cannot start: {}", open.error().message);
-        if (const auto alone = shm::lock_directory(config.shm.dir)) remove_own_files(config);
+        if (const auto alone = shm::lock_directory(config.shm.dir))
+            remove_own_files(config, *foundation.plane);
         return 1;
     }
     supervisor.run();

@@ -50,7 +50,7 @@ TEST_CASE_METHOD(EngineServedEachWay,
         engine.collect();
         REQUIRE(daemon.await_ready());
     }
-    CHECK(daemon.says("handed over (SIGUSR1): 1 sessions wait for the next daemon"));
+    CHECK(daemon.says("handed over (SIGUSR1): 1 session waits for the next daemon"));
     CHECK(daemon.says("session engine"));
     engine.step();
     CHECK(daemon.terminate() == 0);

@@ -4,10 +4,14 @@
 #include <catch2/catch.hpp>
 #include <csignal>
 #include <filesystem>
+#include <fstream>
 
 #include "shm/segment.h"
 #include "testing/daemon_process.h"
+#include "testing/file_text.h"
 #include "testing/small_engine.h"
+#include "tests/daemon/http_peer.h"
+#include "tests/daemon/loopback.h"
 #include "tests/daemon/stand_in_process.h"
 
 using namespace croupier;
@@ -89,4 +93,46 @@ TEST_CASE_METHOD(Decoding, "a stand-in decides on when daemon and files are gone
     engine.steps(3);
     CHECK(engine.streams() == undisturbed(8));
     CHECK(beside.running());
+}
+
+TEST_CASE("a daemon that stops leaves the files of one that was started after a logout had removed its own") {
+    DaemonProcess first;
+    // Also the runtime folder, which goes with the user's last session.
+    std::filesystem::remove_all(first.shm_directory());
+    const std::string lock = first.directory() + "/" + first.instance() + ".lock";
+    const std::string socket = first.directory() + "/control.sock";
+    for (const std::string& path : {lock, socket, socket + ".lock"}) REQUIRE(std::filesystem::remove(path));
+    const std::string log = first.directory() + "/second.log";
+    const ChildProcess second =
+        ChildProcess::execute({CROUPIERD_PATH, "--config", first.config_path()}, log, SIGTERM);
+    REQUIRE(eventually([&] { return text_of(log).value_or("").find("event=ready ") != std::string::npos; }));
+    CHECK(first.terminate() == 0);
+    for (const std::string& path : {lock, socket, socket + ".lock"}) {
+        INFO(path);
+        CHECK(std::filesystem::exists(path));
+    }
+    REQUIRE(shm::Plane::attach(first.shm_directory(), first.instance(), shm::Access::read_only));
+    CHECK(first.plane().header().daemon_pid == second.pid());
+    SmallEngine engine(first.endpoint(), "engine");
+    engine.admit(4);
+    engine.steps(2);
+}
+
+TEST_CASE("a daemon whose control socket is removed or replaced says so, and is not ready") {
+    const bool is_replaced = GENERATE(false, true);
+    Watched watched;
+    const std::string socket = watched.daemon.directory() + "/control.sock";
+    CHECK_THAT(http_get(watched.port, "/readyz"), Contains("200 OK"));
+    REQUIRE(std::filesystem::remove(socket));
+    if (is_replaced) std::ofstream(socket) << "another program's";
+    REQUIRE(eventually(
+        [&] { return watched.daemon.says("the control socket ipc://" + socket + " was removed"); }));
+    CHECK(watched.daemon.says("event=files_removed"));
+    CHECK_THAT(http_get(watched.port, "/readyz"),
+               Contains("503") && Contains("the control socket was removed"));
+    // An open session needs none.
+    watched.engine.admit(4);
+    watched.engine.steps(2);
+    CHECK(watched.daemon.terminate() == 0);
+    CHECK(std::filesystem::exists(socket) == is_replaced);
 }
