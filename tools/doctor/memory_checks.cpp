@@ -8,9 +8,9 @@
 #include <optional>
 
 #include "host/control_group.h"
+#include "host/mounts.h"
 #include "proto/plane.h"
 #include "tools/doctor/checks.h"
-#include "tools/doctor/mounts.h"
 
 namespace croupier::tools::doctor {
 namespace {
@@ -50,7 +50,7 @@ std::optional<std::uint64_t> available_memory(const host::HostView& host) {
     return std::strtoull(field->c_str(), nullptr, 10) * 1024;
 }
 
-std::string how_to_enlarge(const Mount& mount) {
+std::string how_to_enlarge(const host::Mount& mount) {
     return "mount -o remount,size=8G " + mount.point +
            "; in a container: Docker --shm-size, Kubernetes an emptyDir with medium: Memory";
 }
@@ -59,7 +59,7 @@ std::string how_to_enlarge(const Mount& mount) {
 
 Finding check_mount(const Examined& examined) {
     const std::string& directory = examined.config.shm.dir;
-    const auto mount = mount_of(examined.host, directory);
+    const auto mount = host::mount_of(examined.host, directory);
     if (!mount) return skipped("the process's mounts cannot be read");
     const std::vector<Fact> facts = {
         {"mount", mount->point}, {"type", mount->type}, {"options", mount->options}};
@@ -67,7 +67,7 @@ Finding check_mount(const Examined& examined) {
         return broken(fmt::format("shm.dir {} is on {}, which is mounted read-only", directory, mount->point),
                       "mount -o remount,rw " + mount->point, facts);
     }
-    if (mount->type != "tmpfs" && mount->type != "hugetlbfs" && mount->type != "ramfs") {
+    if (!mount->is_in_memory()) {
         return slower(
             fmt::format(
                 "shm.dir {} is on {} ({}), which is not in memory: the kernel writes segments to a disk",
@@ -121,7 +121,8 @@ Finding check_space(const Examined& examined) {
     const std::string smaller = had < plane ? "; or lower samplers.count" : "";
     if (memory < free)
         return broken(what, "end processes that use the memory, or open smaller sessions" + smaller, facts);
-    const Mount mount = mount_of(examined.host, directory).value_or(Mount{directory, "", ""});
+    const host::Mount mount =
+        host::mount_of(examined.host, directory).value_or(host::Mount{directory, "", ""});
     return broken(what, how_to_enlarge(mount) + smaller, facts);
 }
 
@@ -178,12 +179,11 @@ Finding check_locked_memory(const Examined& examined) {
 
 Finding check_huge_pages(const Examined& examined) {
     const auto wanted = examined.config.shm.hugepages;
-    const auto mount = mount_of(examined.host, examined.config.shm.dir);
+    const auto mount = host::mount_of(examined.host, examined.config.shm.dir);
     if (!mount) return skipped("the process's mounts cannot be read");
-    const std::string huge = mount->value("huge").empty() ? "never" : mount->value("huge");
+    const std::string huge = mount->huge();
     const std::vector<Fact> facts = {{"mount", mount->point}, {"huge", huge}};
-    const bool gives =
-        mount->type == "hugetlbfs" || huge == "advise" || huge == "within_size" || huge == "always";
+    const bool gives = mount->has_huge_pages();
     if (wanted == config::HugePages::off) {
         return fine(gives ? mount->point + " has huge pages; shm.hugepages is off"
                           : "shm.hugepages is off: segments use ordinary pages",

@@ -6,7 +6,7 @@
 
 #include "host/host_view.h"
 
-namespace croupier::tools::doctor {
+namespace croupier::host {
 
 struct Mount {
     std::string point;
@@ -16,8 +16,12 @@ struct Mount {
     bool has(const std::string& option) const;
     // Behind "size=": "8192k". Empty where the option is not there.
     std::string value(const std::string& option) const;
+    bool is_in_memory() const;
+    // Of its option huge=: "never" where it has none.
+    std::string huge() const;
+    bool has_huge_pages() const;
 };
 
-std::optional<Mount> mount_of(const host::HostView& host, const std::string& path);
+std::optional<Mount> mount_of(const HostView& host, const std::string& path);
 
-}  // namespace croupier::tools::doctor
+}  // namespace croupier::host

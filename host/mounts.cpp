@@ -1,8 +1,8 @@
-#include "tools/doctor/mounts.h"
+#include "host/mounts.h"
 
 #include <sstream>
 
-namespace croupier::tools::doctor {
+namespace croupier::host {
 namespace {
 
 // The kernel writes a space as \040.
@@ -54,7 +54,21 @@ std::string Mount::value(const std::string& option) const {
     return all.substr(begin, all.find(',', begin) - begin);
 }
 
-std::optional<Mount> mount_of(const host::HostView& host, const std::string& path) {
+bool Mount::is_in_memory() const {
+    return type == "tmpfs" || type == "hugetlbfs" || type == "ramfs";
+}
+
+std::string Mount::huge() const {
+    const std::string set = value("huge");
+    return set.empty() ? "never" : set;
+}
+
+bool Mount::has_huge_pages() const {
+    const std::string set = huge();
+    return type == "hugetlbfs" || set == "advise" || set == "within_size" || set == "always";
+}
+
+std::optional<Mount> mount_of(const HostView& host, const std::string& path) {
     std::optional<Mount> best;
     // Of another user's process only root may see them; they are mostly the same.
     const auto own = host.read_of_process("mountinfo");
@@ -69,4 +83,4 @@ std::optional<Mount> mount_of(const host::HostView& host, const std::string& pat
     return best;
 }
 
-}  // namespace croupier::tools::doctor
+}  // namespace croupier::host
