@@ -50,15 +50,12 @@ int report(const std::vector<Problem>& problems) {
 }
 
 int check(const LoadResult& loaded) {
-    std::vector<Problem> problems;
     for (const auto& lack : croupier::daemon::lacks_of_host(*loaded.config)) {
+        if (lack.prevents_start) continue;
         const Problem problem = loaded.problem(lack.key, lack.message);
-        if (lack.prevents_start) {
-            problems.push_back(problem);
-        } else {
-            std::cerr << "warning: " << croupier::config::to_string(problem) << "\n";
-        }
+        std::cerr << "warning: " << croupier::config::to_string(problem) << "\n";
     }
+    const auto problems = croupier::daemon::problems_of_start(loaded);
     if (!problems.empty()) return report(problems);
     std::cout << loaded.origin() << (loaded.file.empty() ? " are valid\n" : " is valid\n");
     return 0;

@@ -49,9 +49,9 @@ void CurveGate::serve() {
         if (!request) continue;
         const bool known = knows(request->key);
         if (!known) {
-            event_log::write(Event::key_refused, {{"address", request->address}},
-                             "a peer at {} was refused: its CURVE key is not among the authorized ones",
-                             request->address);
+            event_log::write(Event::key_refused, {{"address", request->address}, {"key", request->key}},
+                             "a peer at {} was refused: its CURVE key {} is not among the authorized ones",
+                             request->address, request->key);
         }
         door_.answer(*request, known, request->key);
     }

@@ -26,7 +26,12 @@ constexpr std::string_view kIpc = "ipc://";
 // hold up a stop for ever.
 constexpr int kLingerMs = 2000;
 
-shm::Result<std::vector<std::string>> read_keys(const std::string& path, const char* key) {
+constexpr const char* kSecretKey = "control.curve.secret_key_file";
+
+// What follows a key on its line.
+enum class Rest { is_comment, is_refused };
+
+shm::Result<std::vector<std::string>> read_keys(const std::string& path, const char* key, Rest rest) {
     std::ifstream file(path);
     if (!file) return shm::system_failure(std::string("cannot read ") + key, path, errno);
     std::vector<std::string> keys;
@@ -34,16 +39,26 @@ shm::Result<std::vector<std::string>> read_keys(const std::string& path, const c
     for (int number = 1; std::getline(file, line); ++number) {
         line.erase(0, line.find_first_not_of(" \t\r"));
         const std::string word = line.substr(0, line.find_first_of(" \t\r"));
+        const bool alone = line.find_first_not_of(" \t\r", word.size()) == std::string::npos;
         // Looked at first: '#' is a digit of Z85, so a key may begin as a comment does.
         const bool sound = proto::is_curve_key(word);
         if (!sound && (word.empty() || word.front() == '#')) continue;
-        if (!sound) {
+        if (!sound || (!alone && rest == Rest::is_refused)) {
             return fail(Errc::bad_argument, path + ":" + std::to_string(number) + " (" + key +
                                                 "): a CURVE key has 40 characters of Z85, one a line");
         }
         keys.push_back(word);
     }
     return keys;
+}
+
+// zmq.curve_keypair() gives the public key first: on one line, it would be taken for the secret one.
+shm::Result<std::string> read_secret_key(const std::string& path) {
+    CROUPIER_TRY_VALUE(keys, read_keys(path, kSecretKey, Rest::is_refused));
+    if (keys.size() == 1) return keys.front();
+    return fail(Errc::bad_argument, path + " (" + kSecretKey + ") holds " +
+                                        (keys.empty() ? "no key" : std::to_string(keys.size()) + " keys") +
+                                        "; it should hold the daemon's secret key alone");
 }
 
 shm::Result<bool> give_ipc_file(const std::string& path, std::uint32_t mode, const std::string& group) {
@@ -88,14 +103,10 @@ shm::Result<LockFile> reserve_path(const std::string& path, const std::string& k
 shm::Result<CurveKeys> load_curve_keys(const config::Curve& curve) {
     CurveKeys keys;
     if (curve.secret_key_file.empty()) return keys;
-    CROUPIER_TRY_VALUE(secret, read_keys(curve.secret_key_file, "control.curve.secret_key_file"));
-    if (secret.empty()) {
-        return fail(Errc::bad_argument,
-                    curve.secret_key_file + " (control.curve.secret_key_file) holds no key");
-    }
-    keys.secret = secret.front();
-    CROUPIER_TRY_VALUE(authorized,
-                       read_keys(curve.authorized_keys_file, "control.curve.authorized_keys_file"));
+    CROUPIER_TRY_VALUE(secret, read_secret_key(curve.secret_key_file));
+    keys.secret = std::move(secret);
+    CROUPIER_TRY_VALUE(authorized, read_keys(curve.authorized_keys_file, "control.curve.authorized_keys_file",
+                                             Rest::is_comment));
     keys.authorized = std::move(authorized);
     return keys;
 }

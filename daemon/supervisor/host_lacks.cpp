@@ -1,13 +1,16 @@
 #include "daemon/supervisor/host_lacks.h"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <iterator>
 
 #include "config/numbers.h"
 #include "daemon/control/endpoint.h"
 #include "event_log/event_log.h"
+#include "host/mounts.h"
 #include "host/placement.h"
 #include "shm/file.h"
 
@@ -59,8 +62,39 @@ void check_cores(const std::vector<std::uint32_t>& wanted, std::vector<Lack>& la
 }
 
 void check_keys(const config::Curve& curve, std::vector<Lack>& lacks) {
-    const auto keys = load_curve_keys(curve);
-    if (!keys) lacks.push_back({"control.curve", keys.error().message});
+    if (const auto keys = load_curve_keys(curve); !keys) {
+        // The daemon may be another user's, who may read them.
+        const bool forbidden = keys.error().code == shm::Errc::permission_denied;
+        lacks.push_back({"control.curve", keys.error().message, !forbidden});
+    }
+    struct stat status {};
+    if (curve.secret_key_file.empty() || ::stat(curve.secret_key_file.c_str(), &status) != 0) return;
+    if ((status.st_mode & (S_IRGRP | S_IROTH)) == 0) return;
+    lacks.push_back({"control.curve.secret_key_file",
+                     "other users may read the daemon's secret key in " + curve.secret_key_file +
+                         ": make it the daemon's user's, with mode 0400 (chown, chmod)"});
+}
+
+// Sessions are refused, or slow; the daemon itself starts.
+void check_memory(const config::Shm& shm, std::vector<Lack>& lacks) {
+    if (shm.node && !std::filesystem::exists("/sys/devices/system/node/node" + std::to_string(*shm.node))) {
+        lacks.push_back({"shm.node", "this host has no NUMA node " + std::to_string(*shm.node) +
+                                         ": segments lie where the kernel puts them; set it to auto"});
+    }
+    const auto mount = host::mount_of({}, shm.dir);
+    if (!mount) return;
+    if (!mount->is_in_memory()) {
+        lacks.push_back(
+            {"shm.dir", shm.dir + " is on " + mount->point + " (" + mount->type +
+                            "), which is not in memory: the kernel writes segments to a disk; set "
+                            "it to a folder on a tmpfs"});
+    }
+    if (shm.hugepages == config::HugePages::require && !mount->has_huge_pages()) {
+        lacks.push_back(
+            {"shm.hugepages", mount->point + " has no huge pages (huge=" + mount->huge() +
+                                  "): every session will be refused; mount -o remount,huge=advise " +
+                                  mount->point + ", or set it to try"});
+    }
 }
 
 }  // namespace
@@ -70,7 +104,17 @@ std::vector<Lack> lacks_of_host(const config::Config& config) {
     check_group(config.shm.group, lacks);
     check_cores(config.samplers.cores, lacks);
     check_keys(config.control.curve, lacks);
+    check_memory(config.shm, lacks);
     return lacks;
+}
+
+std::vector<config::Problem> problems_of_start(const config::LoadResult& loaded) {
+    if (!loaded.config) return loaded.problems;
+    std::vector<config::Problem> problems;
+    for (const Lack& lack : lacks_of_host(*loaded.config)) {
+        if (lack.prevents_start) problems.push_back(loaded.problem(lack.key, lack.message));
+    }
+    return problems;
 }
 
 void log_lacks(const std::vector<Lack>& lacks) {

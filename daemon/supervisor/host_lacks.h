@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "config/config.h"
+#include "config/load.h"
 
 namespace croupier::daemon {
 
@@ -15,6 +16,9 @@ struct Lack {
 };
 
 std::vector<Lack> lacks_of_host(const config::Config& config);
+
+// Why a daemon could not start with what was loaded: its mistakes, or what the host lacks.
+std::vector<config::Problem> problems_of_start(const config::LoadResult& loaded);
 
 // Those that prevent no start, as events.
 void log_lacks(const std::vector<Lack>& lacks);

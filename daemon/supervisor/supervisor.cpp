@@ -64,11 +64,7 @@ class Supervisor {
 
     shm::Result<bool> bind_endpoints() {
         if (!base_.keys.secret.empty()) gate_.emplace(context_, base_.keys.authorized);
-        if (gate_ && base_.keys.authorized.empty()) {
-            const auto& file = config_.control.curve.authorized_keys_file;
-            event_log::write(Event::keys_missing, {{"file", file}},
-                             "{} has no key: no client can connect over TCP", file);
-        }
+        if (gate_) warn_without_keys(base_.keys);
         const auto& group = config_.shm.group;
         auto control = bind_endpoint(control_.socket(), config_.control.endpoint, "control.endpoint",
                                      config_.control.ipc_mode, group, base_.keys);
@@ -91,6 +87,13 @@ class Supervisor {
     }
 
   private:
+    void warn_without_keys(const CurveKeys& keys) const {
+        if (!keys.authorized.empty()) return;
+        const auto& file = config_.control.curve.authorized_keys_file;
+        event_log::write(Event::keys_missing, {{"file", file}},
+                         "{} has no key: no client can connect over TCP", file);
+    }
+
     shm::Result<bool> serve_http() {
         if (config_.metrics.explain) {
             CROUPIER_TRY_VALUE(
@@ -323,21 +326,22 @@ class Supervisor {
             pool_.configure(config_.samplers);
             registry_.configure(config_);
             bound_connections(config_);
-            reload_keys();
+            const bool has_keys = reload_keys();
             event_log::write(Event::reloaded, {{"file", loaded.file}},
-                             "SIGHUP: the reloadable keys of {} are in effect", loaded.origin());
+                             "SIGHUP: the reloadable keys of {} are in effect{}", loaded.origin(),
+                             has_keys ? "" : ", but the CURVE keys are unchanged");
         }
         if (announced_) ::sd_notify(0, "READY=1");
     }
 
-    // The files may hold other keys now, though their names have not changed.
-    void reload_keys() {
-        if (!gate_) return;
+    // The files may hold other keys now, though their names have not changed. False: they cannot be read.
+    bool reload_keys() {
+        if (!gate_) return true;
         const auto keys = load_curve_keys(config_.control.curve);
         if (!keys) {
             event_log::write(Event::keys_reload_refused, {}, "SIGHUP: the CURVE keys are unchanged: {}",
                              keys.error().message);
-            return;
+            return false;
         }
         if (keys.value().secret != base_.keys.secret) {
             event_log::write(Event::reload_needs_restart, {{"key", "control.curve.secret_key_file"}},
@@ -347,6 +351,8 @@ class Supervisor {
         control_.drop_unadmitted([this](const Peer& peer) { return admits(peer); });
         event_log::write(Event::keys_reloaded, {{"keys", keys.value().authorized.size()}},
                          "SIGHUP: {} CURVE keys are authorized", keys.value().authorized.size());
+        warn_without_keys(keys.value());
+        return true;
     }
 
     void finish() {

@@ -77,8 +77,10 @@ TEST_CASE("an unknown key, a wrong server key and no key at all are refused over
     const auto open_with = [&](const EngineShape& shape) {
         return failure_of([&] { SmallEngine(setup.control, "engine", shape, 1000); });
     };
-    CHECK_THAT(open_with(setup.shape(fresh_keys())), Contains("timed_out") && Contains("authorized keys"));
-    CHECK(eventually([&] { return daemon.says("its CURVE key is not among the authorized ones"); }));
+    const KeyPair unknown = fresh_keys();
+    CHECK_THAT(open_with(setup.shape(unknown)), Contains("timed_out") && Contains("authorized keys"));
+    CHECK(eventually(
+        [&] { return daemon.says("its CURVE key " + unknown.open + " is not among the authorized ones"); }));
     EngineShape wrong_server = setup.shape(setup.client);
     wrong_server.server_key = fresh_keys().open;
     CHECK_THAT(open_with(wrong_server), Contains("timed_out"));
@@ -165,12 +167,14 @@ TEST_CASE(
     SmallEngine engine(setup.control, "engine", setup.shape(setup.client));
     std::filesystem::remove(list);
     daemon.signal(SIGHUP);
-    REQUIRE(eventually([&] { return daemon.says("the CURVE keys are unchanged"); }));
+    REQUIRE(eventually([&] { return daemon.says("in effect, but the CURVE keys are unchanged"); }));
+    CHECK(daemon.says("event=keys_reload_refused"));
     engine.admit(8);
     engine.step();
     std::ofstream(list) << "# revoked\n";
     daemon.signal(SIGHUP);
     REQUIRE(eventually([&] { return daemon.says("0 CURVE keys are authorized"); }));
+    CHECK(eventually([&] { return daemon.says("level=warn") && daemon.says("event=keys_missing"); }));
     CHECK_THAT(failure_of([&] { engine.session().close(); }), Contains("not among the authorized ones"));
     CHECK_THAT(failure_of([&] { SmallEngine(setup.control, "late", setup.shape(setup.client), 1000); }),
                Contains("timed_out"));
