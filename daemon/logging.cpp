@@ -67,6 +67,11 @@ void log_configuration(const config::LoadResult& loaded) {
     }
 }
 
+void log_problems(const std::string& file, const std::vector<config::Problem>& problems) {
+    for (const auto& problem : problems)
+        event_log::write(Event::config_problem, {{"file", file}}, "{}", config::to_string(problem));
+}
+
 bool tell_log_settings(pid_t sampler, Settings settings) {
     sigval value{};
     value.sival_int = as_value(settings);

@@ -12,7 +12,6 @@
 #include <csignal>
 #include <filesystem>
 
-#include "config/load.h"
 #include "shm/build_note.h"
 #include "shm/file.h"
 
@@ -74,14 +73,12 @@ std::string layout_versions() {
     return std::string(shm::build_note().layouts());
 }
 
-std::string moved_key(const config::Config& now, const std::string& named) {
-    const auto next = config::load(named).config;
-    if (!next) return "";
-    if (next->instance != now.instance) return "instance";
-    if (next->run_dir != now.run_dir) return "run_dir";
-    if (next->shm.dir != now.shm.dir) return "shm.dir";
-    if (next->shm.mode != now.shm.mode) return "shm.mode";
-    return next->shm.group != now.shm.group ? "shm.group" : "";
+std::string moved_key(const config::Config& now, const config::Config& next) {
+    if (next.instance != now.instance) return "instance";
+    if (next.run_dir != now.run_dir) return "run_dir";
+    if (next.shm.dir != now.shm.dir) return "shm.dir";
+    if (next.shm.mode != now.shm.mode) return "shm.mode";
+    return next.shm.group != now.shm.group ? "shm.group" : "";
 }
 
 std::string own_program() {

@@ -11,9 +11,9 @@ namespace croupier::daemon {
 // What of this build a client that lives has mapped or sends: "segment 14, messages 1".
 std::string layout_versions();
 
-// Which key says of the file that is read next that its daemon would look for the sessions elsewhere, or
-// could not give them to who has them; empty: none, or the file cannot be read yet.
-std::string moved_key(const config::Config& now, const std::string& named);
+// Which key of the next daemon's configuration says that it would look for the sessions elsewhere, or could
+// not give them to who has them; empty: none.
+std::string moved_key(const config::Config& now, const config::Config& next);
 
 // Where this program's file lies; asked before an upgrade puts another file there.
 std::string own_program();

@@ -25,6 +25,7 @@
 #include "daemon/observation/http_server.h"
 #include "daemon/observation/observation_site.h"
 #include "daemon/supervisor/foundation.h"
+#include "daemon/supervisor/host_lacks.h"
 #include "daemon/supervisor/sampler_pool.h"
 #include "daemon/supervisor/signals.h"
 #include "daemon/supervisor/successor.h"
@@ -279,7 +280,18 @@ class Supervisor {
     // The sessions stay in shared memory for the daemon that is started next, if it can read them.
     void hand_over() {
         if (drain_deadline_ || done_) return;
-        if (const std::string key = moved_key(config_, named_); !key.empty()) {
+        const auto loaded = config::load(named_);
+        if (const auto problems = problems_of_start(loaded); !problems.empty()) {
+            log_problems(loaded.file, problems);
+            event_log::write(
+                Event::handover_refused, {{"problems", problems.size()}},
+                "no handover (SIGUSR1): the next daemon could not start with {}; this one serves "
+                "on. Correct the file and try again",
+                loaded.origin());
+            ::sd_notify(0, "STATUS=serving; it did not hand over, because the configuration has errors");
+            return;
+        }
+        if (const std::string key = moved_key(config_, *loaded.config); !key.empty()) {
             event_log::write(
                 Event::handover_refused, {{"key", key}},
                 "no handover (SIGUSR1): {} has changed, so the next daemon would not find the sessions; "
@@ -310,10 +322,7 @@ class Supervisor {
         if (announced_) ::sd_notify(0, "RELOADING=1");
         const auto loaded = config::load(named_);
         if (!loaded.config) {
-            for (const auto& problem : loaded.problems) {
-                event_log::write(Event::config_problem, {{"file", loaded.file}}, "{}",
-                                 config::to_string(problem));
-            }
+            log_problems(loaded.file, loaded.problems);
             event_log::write(Event::reload_refused, {{"problems", loaded.problems.size()}},
                              "SIGHUP: the file has errors; the configuration is unchanged");
         } else {

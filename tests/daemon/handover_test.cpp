@@ -96,6 +96,30 @@ TEST_CASE_METHOD(ServedEngine,
     CHECK(daemon.files_in_shm() == 0);
 }
 
+TEST_CASE_METHOD(ServedEngine,
+                 "a daemon whose successor could not start with the file says so and serves on") {
+    engine.submit();
+    daemon.write_config("{count: many}", "");
+    daemon.signal(SIGUSR1);
+    REQUIRE(eventually([&] { return daemon.says("event=handover_refused"); }));
+    CHECK_THAT(daemon.log(), Contains("event=config_problem") && Contains("samplers.count") &&
+                                 Contains("the next daemon could not start with " + daemon.config_path()));
+    engine.write();
+    engine.collect();
+    engine.steps(2);
+    // Nor where the host lacks what it names.
+    daemon.write_config(kTwoSamplers, "shm: {dir: \"@shm@\", group: nosuchgroup}");
+    daemon.signal(SIGUSR1);
+    REQUIRE(eventually([&] { return daemon.says("this host has no group 'nosuchgroup'"); }));
+    engine.step();
+    daemon.write_config(kTwoSamplers, "");
+    daemon.signal(SIGUSR1);
+    CHECK(daemon.await_end() == 0);
+    CHECK(daemon.says("handed over (SIGUSR1)"));
+    daemon.start();
+    engine.step();
+}
+
 TEST_CASE_METHOD(ServedEngine, "a daemon that is told both to hand over and to stop stops") {
     const int stop = GENERATE(SIGTERM, SIGINT);
     engine.step();
