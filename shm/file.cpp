@@ -54,6 +54,11 @@ Result<bool> give_to_group(const FileDescriptor& file, const std::string& group,
 
 // Of the daemon's own directory, which no mode and no group of segments would open to it.
 Error directory_failure(const std::string& what, const std::string& path, int error) {
+    if (error == ENOTDIR || error == ELOOP) {
+        return {Errc::bad_argument, what + " " + path +
+                                        ": it is a link or no folder; it should be a folder of the daemon's "
+                                        "own: name the folder itself"};
+    }
     if (error != EACCES && error != EPERM) return system_failure(what, path, error);
     return {Errc::permission_denied, what + " " + path +
                                          ": permission denied; set shm.dir to a folder of this user's own on "

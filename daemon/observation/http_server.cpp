@@ -34,6 +34,11 @@ shm::Error cannot_listen(const std::string& listen, const std::string& why) {
 }
 
 shm::Error cannot_bind(const std::string& listen, int error) {
+    if (error == EADDRNOTAVAIL) {
+        return cannot_listen(listen,
+                             "this host does not have that address; set it to one that `ip address` "
+                             "lists, or off");
+    }
     if (error != EADDRINUSE) {
         return cannot_listen(listen, shm::system_failure("cannot bind", listen, error).message);
     }

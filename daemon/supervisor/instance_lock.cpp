@@ -27,25 +27,30 @@ constexpr const char* kOtherRunDir = "run_dir to a folder that this user may wri
 constexpr const char* kOwnRunDir =
     "XDG_RUNTIME_DIR to a folder of this user's own, or name other paths in run_dir and control.endpoint";
 
+// Whoever can replace what lies in it could take the control socket's place. Root's folder is as root wants
+// it: a volume that Kubernetes makes lets the pod's group write.
+shm::Result<bool> check_run_dir(const std::string& path, const struct stat& status, bool is_trusted,
+                                const char* remedy) {
+    const auto refusal = [&](const std::string& fault) {
+        return fail(Errc::permission_denied, "run_dir " + path + " " + fault +
+                                                 "; it should be a folder of this user's own, uid " +
+                                                 std::to_string(::geteuid()) +
+                                                 ", and only this user should write to it: set " + remedy);
+    };
+    if (!S_ISDIR(status.st_mode)) return refusal("is no folder");
+    if (!is_trusted) return refusal("belongs to uid " + std::to_string(status.st_uid));
+    if (status.st_uid == ::geteuid() && (status.st_mode & (S_IWGRP | S_IWOTH)) != 0)
+        return refusal("lets others write to it");
+    return true;
+}
+
 // Its name is known beforehand, and anybody may make a folder in /tmp.
 shm::Result<bool> prepare_own_run_dir(const std::string& path) {
     if (::mkdir(path.c_str(), 0700) == 0) return true;
     if (errno != EEXIST) return start_failure("cannot create run_dir", path, errno, kOwnRunDir);
     struct stat status {};
     if (::lstat(path.c_str(), &status) != 0) return shm::system_failure("cannot stat run_dir", path, errno);
-    if (!S_ISDIR(status.st_mode) || status.st_uid != ::geteuid()) {
-        return fail(Errc::permission_denied,
-                    "run_dir " + path +
-                        (S_ISDIR(status.st_mode) ? " belongs to uid " + std::to_string(status.st_uid)
-                                                 : std::string(" is no folder")) +
-                        "; it should be a folder of this user's own, uid " + std::to_string(::geteuid()) +
-                        ": set " + kOwnRunDir);
-    }
-    if ((status.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
-        return fail(Errc::permission_denied, "others may write to run_dir " + path +
-                                                 ": what lies in it may be theirs; remove it, or set " +
-                                                 kOwnRunDir);
-    }
+    CROUPIER_TRY(check_run_dir(path, status, status.st_uid == ::geteuid(), kOwnRunDir));
     if (::chmod(path.c_str(), 0700) != 0) return shm::system_failure("cannot chmod run_dir", path, errno);
     return true;
 }
@@ -54,8 +59,12 @@ shm::Result<bool> prepare_run_dir(const std::string& path) {
     if (path == proto::own_paths().run_dir) return prepare_own_run_dir(path);
     std::error_code failure;
     std::filesystem::create_directories(path, failure);
-    if (failure) return start_failure("cannot create run_dir", path, failure.value(), kOtherRunDir);
-    return true;
+    struct stat status {};
+    if (::stat(path.c_str(), &status) != 0) {
+        const int error = failure ? failure.value() : errno;
+        return start_failure("cannot create run_dir", path, error, kOtherRunDir);
+    }
+    return check_run_dir(path, status, status.st_uid == ::geteuid() || status.st_uid == 0, kOtherRunDir);
 }
 
 std::string pid_in(const std::string& path) {

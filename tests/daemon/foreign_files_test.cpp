@@ -105,21 +105,31 @@ TEST_CASE("what is no file of the daemon's own is left alone and named, and neit
 }
 
 TEST_CASE("a directory that others may write to, or that another user made, is refused at the start") {
-    const auto refused = [](const std::string& directory) {
+    const auto refused = [](const std::string& directory, const std::string& key = "shm") {
         const Sandbox sandbox;
-        sandbox.write_config(kTwoSamplers, "shm: {dir: \"" + directory + "\"}");
+        sandbox.write_config(kTwoSamplers, key == "shm" ? "shm: {dir: \"" + directory + "\"}"
+                                                        : "run_dir: \"" + directory + "\"");
         const Ended ended = run_croupierd(sandbox, {"--config", sandbox.config_path()});
         CHECK(ended.status == 1);
         return ended.output.substr(std::min(ended.output.size(), ended.output.find("cannot start")));
     };
     CHECK_THAT(refused("/dev/shm"), Contains("shm.dir") && Contains("mode 1777"));
-    if (!can_change_user()) return;
     const Sandbox place;
+    const std::string open_to_all = place.directory() + "/open";
+    REQUIRE(::mkdir(open_to_all.c_str(), 0700) == 0);
+    REQUIRE(::chmod(open_to_all.c_str(), 0777) == 0);
+    CHECK_THAT(refused(open_to_all, "run_dir"), Contains("run_dir") && Contains("lets others write to it"));
+    CHECK(std::filesystem::is_empty(open_to_all));
+    const std::string file = place.directory() + "/file";
+    std::ofstream(file) << "content";
+    CHECK_THAT(refused(file, "run_dir"), Contains("run_dir " + file + " is no folder"));
+    if (!can_change_user()) return;
     const std::string squatted = place.directory() + "/squatted";
     REQUIRE(::mkdir(squatted.c_str(), 0700) == 0);
     REQUIRE(::chown(squatted.c_str(), shm::kNobody, shm::kNobody) == 0);
     CHECK_THAT(refused(squatted), Contains("shm.dir") && Contains("uid 65534"));
+    CHECK_THAT(refused(squatted, "run_dir"), Contains("run_dir " + squatted + " belongs to uid 65534"));
     const std::string link = place.directory() + "/link";
     std::filesystem::create_directory_symlink("/dev/shm", link);
-    CHECK_THAT(refused(link), Contains(link));
+    CHECK_THAT(refused(link), Contains(link + ": it is a link or no folder"));
 }

@@ -295,6 +295,8 @@ TEST_CASE("a start that fails exits with 1, says what is wrong, and leaves nothi
     const std::string address = "127.0.0.1:" + std::to_string(held.port());
     CHECK_THAT(failed_start(sandbox, "metrics: {listen: \"" + address + "\"}"),
                Contains(address) && Contains("metrics.listen"));
+    CHECK_THAT(failed_start(sandbox, "metrics: {listen: \"192.0.2.7:9464\"}"),
+               Contains("metrics.listen") && Contains("this host does not have that address"));
     CHECK_THAT(failed_start(sandbox, "control: {endpoint: \"ipc:///proc/none/control.sock\"}"),
                Contains("cannot bind") && Contains("/proc/none/control.sock"));
     CHECK_THAT(failed_start(sandbox, "run_dir: /proc/none"), Contains("run_dir") && Contains("/proc/none"));

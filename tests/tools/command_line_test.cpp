@@ -145,6 +145,14 @@ TEST_CASE("an unknown word is answered with the nearest known one") {
     CHECK(refused(place, "--supervisr 3", "croupierd").output.find("did you mean") == std::string::npos);
 }
 
+TEST_CASE("a request file that is not there is named, with what should be in it") {
+    const Workplace place;
+    const Ended ended = place.run("explain nofile");
+    CHECK(ended.status != 0);
+    CHECK(ended.output.find("cannot read 'nofile': No such file or directory; it should be a request") !=
+          std::string::npos);
+}
+
 TEST_CASE("an option with named values lists them in its help and in its error") {
     const Workplace place;
     const std::string help = place.run("sim --help").output;

@@ -303,6 +303,17 @@ TEST_CASE("doctor: squatted names are told, each with whose they are") {
         CHECK(told.level("files.directory") == "broken");
         CHECK_THAT(told.what("files.directory"), Contains("uid 65534"));
     }
+    SECTION("another user's run_dir, and one that all may write to") {
+        fs::permissions(sandbox.directory(), fs::perms(0777));
+        const auto open = ask_doctor(place, config_of(sandbox));
+        CHECK(open.level("files.sockets") == "broken");
+        CHECK_THAT(open.what("files.sockets"), Contains("has mode 0777: others may write to it"));
+        if (!shm::can_change_user()) return;
+        REQUIRE(::chown(sandbox.directory().c_str(), shm::kNobody, shm::kNobody) == 0);
+        const auto squatted = ask_doctor(place, config_of(sandbox) + " --user root");
+        CHECK(squatted.level("files.sockets") == "broken");
+        CHECK_THAT(squatted.what("files.sockets"), Contains("run_dir") && Contains("uid 65534"));
+    }
     SECTION("a folder that all may write to") {
         fs::permissions(sandbox.shm_directory(), fs::perms(0777));
         const auto told = ask_doctor(place, config_of(sandbox));

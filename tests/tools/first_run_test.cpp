@@ -182,7 +182,7 @@ TEST_CASE("first run: a folder in /tmp of another user is not used, and the erro
         make_folder(user.run_dir_in_tmp(), user.uid(), 0777);
         user.start();
         CHECK(user.await_end() == 1);
-        CHECK_THAT(user.log(), Contains("others may write to run_dir"));
+        CHECK_THAT(user.log(), Contains("lets others write to it"));
     }
     CHECK_THAT(user.log(),
                Contains("XDG_RUNTIME_DIR") && Contains("run_dir") && Contains("control.endpoint"));

@@ -168,8 +168,14 @@ Finding check_run_files(const Examined& examined) {
         }
         return absent_folder(folder, "run_dir", user, how_to_make(folder, "run_dir", user, "0711"));
     }
-    if (!S_ISDIR(status.st_mode))
-        return broken("run_dir " + folder + " is not a folder", how_to_clear(folder, "run_dir"));
+    if (const std::string fault = fault_of_folder(folder, status, user); !fault.empty())
+        return broken("run_dir " + fault, how_to_clear(folder, "run_dir"));
+    // Root's folder is as root wants it: a volume that Kubernetes makes lets the pod's group write.
+    if (status.st_uid == user.uid && (status.st_mode & kOthersWrite) != 0) {
+        return broken(fmt::format("run_dir {} has mode {:04o}: others may write to it", folder,
+                                  status.st_mode & 07777U),
+                      "chmod 0711 " + folder);
+    }
     if (!may(user, status, kMayWrite | kMayEnter)) {
         return broken(fmt::format("no permission: {} may not write to run_dir {}, which belongs to {}",
                                   user.name, folder, owner_in_words(status.st_uid)),

@@ -1,6 +1,8 @@
 #include "tools/explain/command.h"
 
 #include <CLI/CLI.hpp>
+#include <cerrno>
+#include <cstring>
 #include <fstream>
 #include <iostream>
 #include <iterator>
@@ -57,7 +59,9 @@ explain::Json read_request(const ExplainOptions& options) {
         return explain::parse_json(std::string(std::istreambuf_iterator<char>(std::cin), {}));
     }
     std::ifstream file(options.request_file);
-    if (!file) throw explain::RequestError("cannot read '" + options.request_file + "'");
+    if (!file)
+        throw explain::RequestError("cannot read '" + options.request_file + "': " + std::strerror(errno) +
+                                    "; it should be a request, as the daemon's /explain gives it");
     return explain::parse_json(std::string(std::istreambuf_iterator<char>(file), {}));
 }
 
