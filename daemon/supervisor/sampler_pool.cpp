@@ -255,7 +255,7 @@ std::int32_t SamplerPool::node() const {
 void SamplerPool::stop() {
     stopping_ = true;
     for (const Child& child : children_) {
-        if (child.pid != 0) ::kill(child.pid, SIGTERM);
+        if (child.pid != 0) ::kill(child.pid, kEndSampler);
     }
     shm::ring(plane_->header().bell);
     for (std::size_t index = 0; index < children_.size(); ++index) {

@@ -37,7 +37,7 @@ class SamplerPool {
     bool ready() const;
     // The NUMA node of most samplers' cores; -1: they are not pinned.
     std::int32_t node() const;
-    // SIGTERM to all, and waits for them.
+    // Tells all to end, and waits for them.
     void stop();
 
   private:

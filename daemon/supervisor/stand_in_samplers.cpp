@@ -100,7 +100,7 @@ StandInSamplers::StandInSamplers(const shm::Segment& segment, int descriptor, st
 
 StandInSamplers::~StandInSamplers() {
     for (const Child& child : children_) {
-        if (child.pid != 0) ::kill(child.pid, SIGTERM);
+        if (child.pid != 0) ::kill(child.pid, kEndSampler);
     }
     const auto deadline = std::chrono::steady_clock::now() + kEndPatience;
     int status = 0;

@@ -20,10 +20,9 @@ void end_as_samplers_do(pid_t starter) {
     if (::getppid() != starter) ::_exit(1);
     struct sigaction action {};
     action.sa_handler = [](int) { told_to_end = 1; };
-    ::sigaction(SIGTERM, &action, nullptr);
-    // A terminal's ^C reaches the whole group; the starter tells us when it is time.
-    ::signal(SIGINT, SIG_IGN);
-    ::signal(SIGHUP, SIG_IGN);
+    ::sigaction(kEndSampler, &action, nullptr);
+    // These may reach the whole group, as a terminal's ^C does; the starter tells us when it is time.
+    for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1}) ::signal(signal, SIG_IGN);
 }
 
 std::string described_end(int status) {

@@ -139,6 +139,20 @@ TEST_CASE_METHOD(EngineServedEachWay,
     CHECK_FALSE(daemon.says("after sessions.drain_timeout_ms"));
 }
 
+TEST_CASE_METHOD(ServedEngine, "a sampler outlives the signals that a whole process group is sent") {
+    const pid_t sampler = daemon.sampler_pid(0);
+    for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGUSR1}) {
+        INFO("signal " << number);
+        ::kill(sampler, number);
+        daemon.await_idle_samplers();
+        engine.step();
+    }
+    CHECK(daemon.sampler_pid(0) == sampler);
+    CHECK(daemon.sampler_restarts() == 0);
+    CHECK(daemon.terminate() == 0);
+    CHECK_FALSE(daemon.says("event=sampler_lost"));
+}
+
 TEST_CASE_METHOD(EngineNotDrained, "a step that was decided before its session ended can still be taken") {
     for (const std::uint64_t first : {1UL, 5UL}) {
         submit_some(engine, first, 4);
