@@ -80,8 +80,7 @@ Error system_failure(const std::string& what, const std::string& path, int error
         case EACCES:
         case EPERM:
             code = Errc::permission_denied;
-            hint =
-                "; permission denied: run as a user or group that the daemon's shm.mode and shm.group admit";
+            hint = "; run as a user or group that the daemon's shm.mode and shm.group admit";
             break;
         case ENOSPC:
         case ENOMEM:

@@ -232,6 +232,10 @@ Result<bool> prepare_directory(const std::string& path) {
 
 Result<FileDescriptor> lock_directory(const std::string& path) {
     FileDescriptor directory(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    if (!directory.valid() && errno == EACCES) {
+        return fail(Errc::permission_denied,
+                    "cannot open " + path + ": only the daemon's user may; run as that user or as root");
+    }
     if (!directory.valid()) return system_failure("cannot open shm.dir", path, errno);
     const auto deadline = std::chrono::steady_clock::now() + kDirectoryPatience;
     while (::flock(directory.get(), LOCK_EX | LOCK_NB) != 0) {

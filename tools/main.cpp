@@ -70,7 +70,10 @@ int run(int argc, char** argv) {
     croupier::tools::add_top_command(app, status);
     croupier::tools::add_trace_command(app, status);
     app.footer(kExamples);
-    if (const auto over = croupier::command_line::parse(app, argc, argv)) return *over;
+    if (const auto over = croupier::command_line::parse(app, argc, argv)) {
+        const bool asks_doctor = argc > 1 && std::string_view(argv[1]) == "doctor";
+        return asks_doctor && *over != 0 ? croupier::tools::kInvalidDoctorOption : *over;
+    }
     return status;
 }
 

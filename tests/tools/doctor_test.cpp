@@ -322,6 +322,21 @@ TEST_CASE("doctor: squatted names are told, each with whose they are") {
     }
 }
 
+TEST_CASE("doctor: a daemon whose files were removed serves on, and has its own port") {
+    const Workplace place;
+    const DaemonProcess daemon(kOneSampler,
+                               "metrics: {listen: \"127.0.0.1:" + std::to_string(free_port()) + "\"}");
+    fs::remove_all(daemon.shm_directory());
+    const auto told = ask_doctor(place, config_of(daemon) + kNotThisMachine);
+    CHECK(told.status == 2);
+    CHECK(told.level("daemon.answers") == "broken");
+    CHECK_THAT(told.what("daemon.answers"), Contains("a daemon serves at " + daemon.endpoint()) &&
+                                                Contains(std::to_string(daemon.pid())) &&
+                                                Contains("were removed"));
+    CHECK_THAT(told.remedy("daemon.answers"), Contains("enable-linger"));
+    CHECK(told.level("daemon.metrics") == "skipped");
+}
+
 TEST_CASE(
     "doctor: a metrics.listen that somebody has, or that is not here, is named before the daemon's start") {
     const Sandbox sandbox;

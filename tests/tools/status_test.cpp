@@ -21,27 +21,54 @@ constexpr uid_t kNobody = 65534;
 
 }  // namespace
 
-TEST_CASE("croupier ping tells in one line whether the daemon is alive, stopped, dead or not there") {
+TEST_CASE("croupier ping and status tell whether the daemon is alive, stopped, handed over or not there") {
     DaemonProcess daemon;
     const testing::Workplace place;
     const std::string where = "-i " + daemon.instance() + " --shm-dir " + daemon.shm_directory();
+    const std::string pid = std::to_string(daemon.pid());
     const auto pinged = [&](int status, const std::string& end) {
         const Ended ended = place.run("ping " + where);
         INFO(ended.output);
         CHECK(ended.status == status);
-        CHECK(ended.output.starts_with("croupierd, instance " + daemon.instance() + ", pid " +
-                                       std::to_string(daemon.pid()) + ": " + end));
+        CHECK(ended.output.starts_with("croupierd, instance " + daemon.instance() + ", pid " + pid + ": " +
+                                       end));
     };
     pinged(0, "alive, up ");
     CHECK(nlohmann::json::parse(place.run("ping --json " + where).output).at("alive") == true);
     daemon.signal(SIGSTOP);
     REQUIRE(testing::eventually([&] { return testing::is_stopped(daemon.pid()); }));
     pinged(3, "stopped by a signal");
+    const Ended shown = place.run("status " + where);
+    CHECK(shown.status == 3);
+    CHECK(shown.output.find(": daemon pid " + pid + " STOPPED by a signal") != std::string::npos);
+    const Ended object = place.run("status --json " + where);
+    CHECK(object.status == 3);
+    CHECK(nlohmann::json::parse(object.output).at("daemon").at("stopped") == true);
     daemon.signal(SIGCONT);
+    const Ended running = place.run("status --json " + where);
+    CHECK(nlohmann::json::parse(running.output).at("daemon").at("stopped") == false);
+    daemon.signal(SIGUSR1);
+    REQUIRE(daemon.await_end() == 0);
+    pinged(3, "dead");
+    CHECK(place.run("status " + where).output.find(" DEAD") != std::string::npos);
     const Ended nobody = place.run("ping -i nobody");
     CHECK(nobody.status == 1);
     CHECK(nobody.output.find("; is croupierd running, with the instance name 'nobody'?\n") !=
           std::string::npos);
+}
+
+TEST_CASE("croupier cleanup names other instances with files in the same folder") {
+    DaemonProcess daemon;
+    const testing::Workplace place;
+    const std::string folder = " --shm-dir " + daemon.shm_directory();
+    daemon.kill_now();
+    const Ended ended = place.run("cleanup -i nobody" + folder);
+    CHECK(ended.status == 0);
+    CHECK(ended.output == "nothing to remove of instance 'nobody'\nnot of this instance: files of '" +
+                              daemon.instance() + "'; see `croupier cleanup -i " + daemon.instance() + "`\n");
+    const auto object = nlohmann::json::parse(place.run("cleanup --json -i nobody" + folder).output);
+    CHECK(object.at("other_instances") == std::vector<std::string>{daemon.instance()});
+    CHECK(daemon.files_in_shm() == 1);
 }
 
 TEST_CASE("a user who may not look at the daemon is told who may") {
@@ -57,6 +84,13 @@ TEST_CASE("a user who may not look at the daemon is told who may") {
         return said.ends_with(".plane: Permission denied; run as root or the daemon's user") ? 0 : 5;
     });
     CHECK(other.wait() == 0);
+    const testing::Workplace place;
+    const Ended cleanup =
+        place.run("cleanup -i " + daemon.instance() + " --shm-dir " + daemon.shm_directory(),
+                  "setpriv --reuid 65534 --regid 65534 --clear-groups ");
+    CHECK(cleanup.status == 1);
+    CHECK(cleanup.output == "cannot open " + daemon.shm_directory() +
+                                ": only the daemon's user may; run as that user or as root\n");
 }
 
 }  // namespace croupier

@@ -31,8 +31,6 @@ Exit status: 0 suitable, also without a running daemon; 1 Croupier works but slo
 option is invalid.
 Run it as root for the most complete report: other users cannot read the daemon's folders, its program and the
 libraries that engines have loaded. docs/watching.md describes the checks and the JSON object.)";
-constexpr int kWrongQuestion = 3;
-
 struct DoctorOptions {
     Request request;
     std::vector<std::string> skip;
@@ -63,7 +61,7 @@ int run(const DoctorOptions& options) {
         return doctor::exit_status(doctor::worst(findings));
     } catch (const std::exception& error) {
         std::cerr << "doctor: " << error.what() << "\n";
-        return kWrongQuestion;
+        return kInvalidDoctorOption;
     }
 }
 

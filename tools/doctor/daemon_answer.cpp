@@ -121,8 +121,9 @@ DaemonAnswer ask_daemon(const config::Config& config, std::chrono::milliseconds 
         if (statistics) {
             read_statistics(statistics.value(), answer);
         } else {
-            answer.state = state_of(statistics.error().code);
-            answer.error = statistics.error().message;
+            const shm::Error& why = statistics.error();
+            answer.state = why.code == Errc::not_found ? DaemonState::blind : state_of(why.code);
+            answer.error = why.message;
         }
     } catch (const json::exception& error) {
         answer.state = DaemonState::other;

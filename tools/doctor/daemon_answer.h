@@ -19,6 +19,7 @@ enum class DaemonState {
     absent,     // nobody listens
     forbidden,  // who asks may not connect
     silent,     // somebody listens and does not answer
+    blind,      // it answers that its own files are missing, which whoever observes it reads
     other,      // what answers speaks another protocol, or refuses
 };
 

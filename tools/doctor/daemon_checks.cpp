@@ -38,6 +38,8 @@ const char* state_name(DaemonState state) {
             return "forbidden";
         case DaemonState::silent:
             return "silent";
+        case DaemonState::blind:
+            return "blind";
         case DaemonState::other:
             break;
     }
@@ -87,6 +89,14 @@ Finding check_daemon(const Examined& examined) {
                                       pid_in_words(examined)),
                           "if it is croupierd, its log says whether it is overloaded or still starting",
                           facts);
+        case DaemonState::blind:
+            return broken(
+                fmt::format("a daemon serves at {}{}, but its files in {} were removed: neither metrics nor "
+                            "`croupier status` find it ({})",
+                            endpoint, pid_in_words(examined), examined.config.shm.dir, daemon.error),
+                "restart it when no session is open; `loginctl enable-linger` keeps systemd-logind from "
+                "removing files at logout",
+                facts);
         case DaemonState::other:
             break;
     }

@@ -4,6 +4,8 @@
 
 #include <cerrno>
 #include <filesystem>
+#include <set>
+#include <string_view>
 
 #include "shm/capture_exchange.h"
 #include "shm/plane.h"
@@ -12,6 +14,8 @@
 
 namespace croupier::tools {
 namespace {
+
+constexpr std::string_view kPrefix = "croupier-";
 
 void remove(const std::string& path, Cleaned& cleaned) {
     if (::unlink(path.c_str()) == 0) {
@@ -30,6 +34,22 @@ std::string held_by(const std::string& path) {
 }
 
 }  // namespace
+
+std::vector<std::string> instances_in(const std::string& directory) {
+    std::set<std::string> names;
+    std::error_code failure;
+    for (const auto& entry : std::filesystem::directory_iterator(directory, failure)) {
+        const std::string file = entry.path().filename();
+        if (!file.starts_with(kPrefix)) continue;
+        // croupier-NAME.plane, croupier-NAME-ID.seg
+        const auto end = file.ends_with(".plane") ? file.rfind('.')
+                         : file.ends_with(".seg") ? file.rfind('-')
+                                                  : std::string::npos;
+        if (end != std::string::npos && end > kPrefix.size())
+            names.insert(file.substr(kPrefix.size(), end - kPrefix.size()));
+    }
+    return {names.begin(), names.end()};
+}
 
 shm::Result<Cleaned> clean_up(const std::string& directory, const std::string& instance) {
     Cleaned cleaned;

@@ -13,6 +13,9 @@ struct Cleaned {
     std::vector<std::string> kept;  // each with the reason
 };
 
+// The sorted names of the instances that have files in `directory`, alive or dead.
+std::vector<std::string> instances_in(const std::string& directory);
+
 shm::Result<Cleaned> clean_up(const std::string& directory, const std::string& instance);
 
 }  // namespace croupier::tools

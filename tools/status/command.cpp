@@ -8,6 +8,7 @@
 #include "proto/default_paths.h"
 #include "shm/snapshot.h"
 #include "tools/instance_words.h"
+#include "tools/printable.h"
 #include "tools/status/cleanup.h"
 #include "tools/status/table.h"
 
@@ -49,22 +50,29 @@ int say_error(const shm::Error& error, const Target& target) {
     return 1;
 }
 
+bool is_stopped(const shm::Snapshot& seen) {
+    return seen.daemon_alive && daemon_is_stopped(seen.daemon_pid);
+}
+
 int show_status(const Target& target) {
     auto snapshot = shm::observe(target.directory, target.instance);
     if (!snapshot) return say_error(snapshot.error(), target);
+    const bool stopped = is_stopped(snapshot.value());
     if (target.json) {
-        std::cout << shm::to_json(snapshot.value()) << "\n";
+        auto object = nlohmann::json::parse(shm::to_json(snapshot.value()));
+        object["daemon"]["stopped"] = stopped;
+        std::cout << object << "\n";
     } else {
-        std::cout << to_table(snapshot.value());
+        std::cout << to_table(snapshot.value(), stopped);
     }
-    return snapshot.value().daemon_alive ? 0 : 3;
+    return snapshot.value().daemon_alive && !stopped ? 0 : 3;
 }
 
 int ping(const Target& target) {
     const auto observed = shm::observe(target.directory, target.instance);
     if (!observed) return say_error(observed.error(), target);
     const shm::Snapshot& seen = observed.value();
-    const bool stopped = seen.daemon_alive && daemon_is_stopped(seen.daemon_pid);
+    const bool stopped = is_stopped(seen);
     const bool well = seen.daemon_alive && !stopped;
     const auto up_s = seen.up_ns / 1'000'000'000;
     if (target.json) {
@@ -86,14 +94,22 @@ int ping(const Target& target) {
 int run_cleanup(const Target& target) {
     auto cleaned = clean_up(target.directory, target.instance);
     if (!cleaned) return say_error(cleaned.error(), target);
+    auto others = instances_in(target.directory);
+    std::erase(others, target.instance);
     if (target.json) {
-        std::cout << nlohmann::json{{"removed", cleaned.value().removed}, {"kept", cleaned.value().kept}}
+        std::cout << nlohmann::json{{"removed", cleaned.value().removed},
+                                    {"kept", cleaned.value().kept},
+                                    {"other_instances", others}}
                   << "\n";
         return 0;
     }
     for (const auto& path : cleaned.value().removed) std::cout << "removed " << path << "\n";
     for (const auto& why : cleaned.value().kept) std::cout << "kept    " << why << "\n";
-    if (cleaned.value().removed.empty() && cleaned.value().kept.empty()) std::cout << "nothing to remove\n";
+    if (cleaned.value().removed.empty() && cleaned.value().kept.empty())
+        std::cout << "nothing to remove of instance '" << target.instance << "'\n";
+    for (const auto& other : others)
+        std::cout << "not of this instance: files of '" << printable(other) << "'; see `croupier cleanup -i "
+                  << printable(other) << "`\n";
     return 0;
 }
 
@@ -106,7 +122,8 @@ void add_status_commands(CLI::App& app, int& status) {
         "  croupier status\n"
         "  croupier status --json | jq '.sessions[].name'\n"
         "\n"
-        "It reads the daemon's files without disturbing it, also those of a dead daemon (exit status 3).");
+        "It reads the daemon's files without disturbing it, also those of a daemon that is dead or "
+        "stopped by a signal (exit status 3).");
     const auto shown = add_target(*show);
     show->callback([shown, &status] { status = show_status(*shown); });
 

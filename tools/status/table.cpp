@@ -76,10 +76,12 @@ std::string session_lines(const shm::SessionSnapshot& session) {
 
 }  // namespace
 
-std::string to_table(const shm::Snapshot& snapshot) {
-    std::string text =
-        fmt::format("instance {}: daemon pid {} {}, up {:.0f} s\n\n", snapshot.instance, snapshot.daemon_pid,
-                    snapshot.daemon_alive ? "alive" : "DEAD (its files remain)", seconds(snapshot.up_ns));
+std::string to_table(const shm::Snapshot& snapshot, bool stopped) {
+    const char* state = stopped                 ? "STOPPED by a signal"
+                        : snapshot.daemon_alive ? "alive"
+                                                : "DEAD (its files remain)";
+    std::string text = fmt::format("instance {}: daemon pid {} {}, up {:.0f} s\n\n", snapshot.instance,
+                                   snapshot.daemon_pid, state, seconds(snapshot.up_ns));
     text += sampler_lines(snapshot);
     for (const auto& session : snapshot.sessions) text += session_lines(session);
     if (snapshot.sessions.empty()) text += "\nno sessions\n";

@@ -7,6 +7,7 @@
 
 namespace croupier::tools {
 
-std::string to_table(const shm::Snapshot& snapshot);
+// `stopped`: a signal has stopped the daemon.
+std::string to_table(const shm::Snapshot& snapshot, bool stopped);
 
 }  // namespace croupier::tools
