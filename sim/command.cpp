@@ -5,6 +5,7 @@
 #include "command_line/choices.h"
 #include "command_line/number_between.h"
 #include "command_line/parse.h"
+#include "proto/default_paths.h"
 #include "proto/geometry.h"
 #include "proto/schedule_slot.h"
 #include "sim/request_mixes.h"
@@ -25,7 +26,7 @@ constexpr const char* kExamples =
     "  croupier sim --writer cuda --batch 256 --mix fixed --samplers 14 --wait spin \\\n"
     "      --summaries --json\n"
     "      measure from logits to tokens in GPU memory (hbm_to_hbm_us)\n"
-    "  croupier sim --endpoint ipc:///run/croupier/control.sock --steps 1000\n"
+    "  croupier sim --endpoint default --steps 1000\n"
     "      put load on a running daemon\n";
 
 command_line::Choices<SimMix> mixes() {
@@ -40,7 +41,8 @@ void add_daemon_options(CLI::App& command, SimOptions& options) {
     constexpr const char* group = "Daemon";
     command
         .add_option("--endpoint", options.endpoint,
-                    "Control endpoint of a running daemon (default: start one)")
+                    "Control endpoint of a running daemon, or `default` for the daemon that serves this "
+                    "user (default: start one)")
         ->group(group);
     command
         .add_option("--croupierd", options.croupierd,
@@ -347,6 +349,7 @@ int run_command(int argc, char** argv) {
     add_run_options(app, options);
     app.callback([&options] { check_together(options); });
     if (const auto status = command_line::parse(app, argc, argv)) return *status;
+    if (options.endpoint == "default") options.endpoint = proto::serving_paths().control_endpoint();
     if (options.demo && app.count("--verify") == 0) options.verification = Verification::sample;
     return run_sim(options);
 }

@@ -106,9 +106,9 @@ std::string endpoint_in(const std::string& run_dir) {
     return "ipc://" + run_dir + "/control.sock";
 }
 
-std::string short_sim(const std::string& run_dir) {
-    return "--endpoint " + endpoint_in(run_dir) + " --vocab 1024 --batch 2 --steps 20 --prompt-max 16 --json";
-}
+// Of the daemon that serves the user.
+constexpr const char* kShortSim =
+    "--endpoint default --vocab 1024 --batch 2 --steps 20 --prompt-max 16 --json";
 
 }  // namespace
 
@@ -128,7 +128,7 @@ TEST_CASE("first run: croupierd of an ordinary user works without a file and lea
     CHECK_THAT(status.output, Contains("instance default") && Contains("alive"));
     const Ended top = user.run("croupier", "top --once --interval 0.1");
     CHECK(top.status == 0);
-    const Ended sim = user.run("croupier-sim", short_sim(user.run_dir()));
+    const Ended sim = user.run("croupier-sim", kShortSim);
     INFO(sim.output);
     CHECK(sim.status == 0);
     const Ended doctor = user.run("croupier", "doctor --json --python none --skip cpu --skip memory");
@@ -157,7 +157,7 @@ TEST_CASE("first run: without a runtime directory the sockets are in a private f
     REQUIRE(user.becomes_ready());
     CHECK((status_of(user.run_dir_in_tmp()).st_mode & kMode) == 0700);
     CHECK(user.run("croupier", "status").status == 0);
-    CHECK(user.run("croupier-sim", short_sim(user.run_dir_in_tmp())).status == 0);
+    CHECK(user.run("croupier-sim", kShortSim).status == 0);
     CHECK(user.stop() == 0);
     CHECK_FALSE(fs::exists(user.run_dir_in_tmp()));
 }
@@ -203,7 +203,7 @@ TEST_CASE("first run: daemon and tools work although another user has created th
         CHECK(user.run("croupier", "status").status == 0);
         make_folder(user.usual_shm_dir(), shm::kNobody);
     }
-    CHECK(user.run("croupier-sim", short_sim(user.run_dir())).status == 0);
+    CHECK(user.run("croupier-sim", kShortSim).status == 0);
     CHECK(user.stop() == 0);
     CHECK(user.shm_dirs() == std::vector<std::string>{user.usual_shm_dir()});
 }
