@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <exception>
 #include <iostream>
+#include <limits>
 
 #include "command_line/parse.h"
 #include "config/load.h"
@@ -109,7 +110,7 @@ int run(int argc, char** argv) {
                        "descriptor of its segment, open for reading and writing; a path would be visible "
                        "to other users")
             ->option_text("NUMBER")
-            ->check(CLI::NonNegativeNumber);
+            ->check(CLI::Range(0, std::numeric_limits<int>::max()));
     app.add_option("--samplers", stand_in.samplers,
                    "With --stand-in-fd: number of samplers; 0: half of the cores")
         ->needs(standing_in)

@@ -196,12 +196,14 @@ void SessionRegistry::watch_client(std::uint64_t id, const shm::Segment& segment
     if (watch.client_was_alive && !alive) {
         watch.alone_since = Clock::now();
         segment.header().counter(SessionCounter::clients_lost).fetch_add(1, std::memory_order_relaxed);
-        event_log::write(Event::client_lost,
-                         {{"session", segment.name()},
-                          {"session_id", id},
-                          {"grace_ms", config_.sessions.reattach_grace_ms}},
-                         "session {} ({}): its client died; it may resume for {} ms", segment.name(), id,
-                         config_.sessions.reattach_grace_ms);
+        event_log::write(
+            Event::client_lost,
+            {{"session", segment.name()},
+             {"session_id", id},
+             {"grace_ms", config_.sessions.reattach_grace_ms}},
+            "session {} ({}): its client died; {}", segment.name(), id,
+            draining_ ? std::string("it ends, because the daemon drains")
+                      : "it may resume for " + std::to_string(config_.sessions.reattach_grace_ms) + " ms");
     }
     watch.client_was_alive = alive;
     const auto grace = std::chrono::milliseconds(config_.sessions.reattach_grace_ms);

@@ -141,8 +141,16 @@ class StandIn {
 
 int run_stand_in(const StandInOptions& options) {
     shm::survive_lost_pages();
+    const std::string number = std::to_string(options.segment_fd);
     // The stand-in's samplers, forked, attach by it too; nothing else that is started has it.
-    ::fcntl(options.segment_fd, F_SETFD, FD_CLOEXEC);
+    if (::fcntl(options.segment_fd, F_SETFD, FD_CLOEXEC) != 0) {
+        event_log::write(
+            Event::stand_in_failed, {{"segment", "descriptor " + number}},
+            "cannot stand in: no file is open as descriptor {} (--stand-in-fd); open the session's "
+            "segment there, as the shell does with {}<>SEGMENT",
+            number, number);
+        return 1;
+    }
     auto segment = shm::Segment::attach(options.segment_fd, shm::Access::read_write);
     auto signals = open_signals();
     std::optional<PrivateUse> use;

@@ -314,7 +314,11 @@ TEST_CASE("a stand-in that cannot serve says what is wrong") {
     SmallEngine engine(daemon.endpoint(), "engine");
     const Ended nowhere = run_croupierd(daemon, {"--stand-in-fd", "999"});
     CHECK(nowhere.status == 1);
-    CHECK_THAT(nowhere.output, Contains("cannot stand in") && Contains("descriptor 999"));
+    CHECK_THAT(nowhere.output, Contains("cannot stand in") && Contains("no file is open as descriptor 999") &&
+                                   Contains("999<>SEGMENT"));
+    const Ended word = run_croupierd(daemon, {"--stand-in-fd", "x"});
+    CHECK(word.status != 0);
+    CHECK(word.output.size() < 200);
     const std::string number = std::to_string(::open(engine.segment_path().c_str(), O_RDWR));
     const Ended many = run_croupierd(daemon, {"--stand-in-fd", number, "--samplers", "5000"});
     CHECK(many.status != 0);
