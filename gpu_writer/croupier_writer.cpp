@@ -138,6 +138,8 @@ int croupier_writer_get_info(const croupier_writer* writer, croupier_writer_info
         ours.device = writer->options.device;
         ours.store_blocks = writer->steps->store_blocks();
         ours.transport = geometry.is_lean() ? CROUPIER_TRANSPORT_LEAN : CROUPIER_TRANSPORT_ROWS;
+        ours.computes_head = writer->steps->computes_head() ? 1 : 0;
+        ours.row_bytes = writer->steps->row_bytes();
         return done(shm::write_struct(ours, *info, "croupier_writer_info", kInfoAtFirst));
     });
 }

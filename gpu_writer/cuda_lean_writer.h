@@ -14,6 +14,8 @@ class CudaLeanWriter final : public CudaWriter {
     ~CudaLeanWriter() override;
 
     shm::Result<bool> enqueue_randoms(void* stream) override;
+    std::uint64_t row_bytes() const override { return lean_->row_bytes(); }
+    bool computes_head() const override { return lean_->can_compute().has_value(); }
 
   private:
     using CudaWriter::CudaWriter;

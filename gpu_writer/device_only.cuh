@@ -25,6 +25,19 @@ __device__ inline float log_to_base_two(float value) {
     return log;
 }
 
+// A kernel may begin before the one before it in its stream has ended: what that leaves is there behind this.
+__device__ inline void await_kernel_before() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+// The next kernel may begin, where it is launched so.
+__device__ inline void let_next_kernel_begin() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+
 // The bytes that a launch asks for beside what the kernel itself declares.
 __device__ inline void* launch_memory() {
     extern __shared__ uint4 memory[];

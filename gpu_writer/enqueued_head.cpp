@@ -20,7 +20,11 @@ shm::Result<bool> check_rows(const std::string& name, const void* first, std::ui
         return shm::fail(Errc::bad_argument, name + " begins " + std::to_string(address % kAligned) +
                                                  " bytes behind a multiple of 16, allowed: at one");
     }
-    if (stride < elements || stride % kTogether != 0 || stride > kMostApart) {
+    if (stride > kMostApart) {
+        return shm::fail(Errc::bad_argument, name + "_stride is " + std::to_string(stride) +
+                                                 ", allowed: at most " + std::to_string(kMostApart));
+    }
+    if (stride < elements || stride % kTogether != 0) {
         return shm::fail(Errc::bad_argument, name + "_stride is " + std::to_string(stride) +
                                                  ", allowed: a multiple of 8 from " +
                                                  std::to_string(elements) + " on, the elements of a row");

@@ -24,6 +24,7 @@ struct EnqueuedRows {
     const std::int32_t* inputs = nullptr;
     const std::int32_t* parents = nullptr;
     const std::int32_t* positions = nullptr;
+    std::uint32_t row_end = 0xFFFFFFFF;  // of row_of's numbers, those from this on are of no row
 
     // Whether what is known of a column when its step begins may not be all.
     constexpr bool has_arrays() const {

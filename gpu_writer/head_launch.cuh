@@ -19,19 +19,18 @@ struct MappedRows {
 cudaError_t map_rows(CUtensorMap& map, Dtype dtype, const MappedRows& rows, std::uint32_t box_rows);
 
 inline HeadWork work_of(const HeadProduct& product, std::uint32_t tile_rows, std::uint32_t tile_columns) {
-    constexpr std::uint32_t kFour = 4;
-    const bool by_fours = reinterpret_cast<std::uintptr_t>(product.logits) % (2 * kFour) == 0 &&
-                          product.found.skipped % kFour == 0 && product.logits_stride % kFour == 0 &&
-                          product.lead % kFour == 0;
     HeadWork work{};
     work.steps = (product.elements + kStepElements - 1) / kStepElements;
     work.entries = product.entries;
     work.columns = product.columns;
     work.row_tiles = (product.lead + product.entries + tile_rows - 1) / tile_rows;
     work.column_tiles = (product.columns + tile_columns - 1) / tile_columns;
-    work.targets = {product.maxima,        product.maxima_stride, product.sums,
-                    product.sums_stride,   product.scales,        product.logits,
-                    product.logits_stride, product.lead,          by_fours};
+    work.lead = product.lead;
+    work.first_block = product.first_block;
+    work.wants = product.wants;
+    work.targets = {product.maxima,      product.maxima_stride, product.sums,
+                    product.sums_stride, product.floors,        product.logits_stride};
+    work.logits = product.logits;
     work.found = product.found;
     return work;
 }
@@ -87,11 +86,10 @@ cudaError_t load_tiles(Dtype dtype) {
     return cudaErrorInvalidValue;
 }
 
-// Columns, warpgroups, blocks of each, stages.
-template <std::uint32_t kColumns, std::uint32_t kWarpgroups, std::uint32_t kBlocks, std::uint32_t kStages>
+template <std::uint32_t kColumns, std::uint32_t kBlocks, std::uint32_t kStages>
 constexpr HeadTiles tiles_of(const char* name) {
-    using T = Tile<kColumns, kWarpgroups, kBlocks, kStages>;
-    return {name, kColumns, load_tiles<T>, launch_tiles<T>};
+    using T = Tile<kColumns, kBlocks, kStages>;
+    return {name, kColumns, T::kKnowsWants, load_tiles<T>, launch_tiles<T>};
 }
 
 // Each is compiled by itself: a shape takes long.
@@ -99,7 +97,8 @@ extern const HeadTiles kTiles8;
 extern const HeadTiles kTiles16;
 extern const HeadTiles kTiles32;
 extern const HeadTiles kTiles64;
+extern const HeadTiles kTiles96;
 extern const HeadTiles kTiles128;
-extern const HeadTiles kTiles256;
+extern const HeadTiles kTallTiles128;
 
 }  // namespace croupier::gpu_writer::head

@@ -1,5 +1,6 @@
 #include "gpu_writer/head_rows.h"
 
+#include <algorithm>
 #include <numeric>
 #include <string>
 #include <vector>
@@ -27,10 +28,26 @@ shm::Result<HeadRows> HeadRows::make(const SliceShape& slice, const Memory& memo
     CROUPIER_TRY(cuda_done(cudaMemcpy(rows.numbers_.get(), numbers.data(),
                                       numbers.size() * sizeof(numbers[0]), cudaMemcpyHostToDevice),
                            "cannot copy " + what + " to the GPU"));
+    const std::size_t kept = std::size_t{memory.slots} * memory.max_batch;
+    CROUPIER_TRY(keep(rows.hidden_, device_array<std::byte>(kept * kKeptBytes, "the steps' hidden states")));
+    CROUPIER_TRY(keep(rows.wants_, device_array<LeanWant>(std::size_t{memory.slots} * head::kMostTold,
+                                                          "what columns want")));
+    rows.wants_of_.resize(memory.slots);
+    for (WantsOfSlot& slot : rows.wants_of_) {
+        CROUPIER_TRY(keep(slot.there, make_event()));
+    }
     return rows;
 }
 
+std::uint64_t HeadRows::hidden_bytes() const {
+    return hidden_ == nullptr ? 0 : std::uint64_t{memory_.slots} * memory_.max_batch * kKeptBytes;
+}
+
 shm::Result<bool> HeadRows::can_compute() const {
+    if (status_ == cudaErrorNotSupported)
+        return shm::fail(Errc::bad_argument,
+                         "croupier_writer_enqueue_head() needs logits in bf16 or fp16, and a GPU driver with "
+                         "cuTensorMapEncodeTiled(), as of CUDA 12 on: compute the logits and enqueue them");
     if (status_ != cudaErrorNoKernelImageForDevice)
         return cuda_done(status_, "cannot load the kernels of the LM head");
     return shm::fail(
@@ -54,25 +71,80 @@ head::HeadProduct HeadRows::product_of(const EnqueuedHead& head, std::uint32_t c
     return product;
 }
 
-shm::Result<bool> HeadRows::compute(const EnqueuedHead& head, std::uint32_t columns, std::byte* to,
+void HeadRows::copy_wants(const Wants& wants, cudaStream_t stream) {
+    if (wants_ == nullptr) return;
+    const auto tells = [](const LeanWant& want) {
+        return head::is_drawn_alone(want) || want.flags.has_any(Want::sum_at_one | Want::sum_at_scale);
+    };
+    WantsOfSlot& own = wants_of_[wants.slot];
+    own.some =
+        wants.here.size() <= head::kMostTold && std::any_of(wants.here.begin(), wants.here.end(), tells);
+    if (!own.some) return;
+    own.status = cudaMemcpyAsync(wants_.get() + std::size_t{wants.slot} * head::kMostTold, wants.here.data(),
+                                 wants.here.size_bytes(), cudaMemcpyHostToDevice, stream);
+    if (own.status == cudaSuccess) own.status = cudaEventRecord(own.there.get(), stream);
+}
+
+shm::Result<const LeanWant*> HeadRows::await_wants(std::uint32_t slot, cudaStream_t stream) const {
+    const WantsOfSlot& own = wants_of_[slot];
+    if (!own.some) return nullptr;
+    CROUPIER_TRY(cuda_done(own.status, "cannot copy what a step's columns want to the GPU"));
+    CROUPIER_TRY(cuda_done(cudaStreamWaitEvent(stream, own.there.get()),
+                           "cannot wait for what a step's columns want"));
+    return wants_.get() + std::size_t{slot} * head::kMostTold;
+}
+
+shm::Result<bool> HeadRows::compute(const EnqueuedHead& head, const Wants& wants, std::byte* to,
                                     LeanRows& rows, cudaStream_t stream) const {
+    const auto columns = static_cast<std::uint32_t>(wants.here.size());
     rows.logits = to;
     rows.row_stride = stride();
     if (rows.entries == 0) return true;
-    const LeanMaxima maxima = lean_maxima(memory_.scratch, slice_.dtype, slice_.blocks);
+    const LeanMeasured measured = lean_measured(memory_.scratch, slice_.dtype, slice_.blocks, columns);
     head::HeadProduct product = product_of(head, columns);
-    product.logits = reinterpret_cast<std::uint16_t*>(to);
-    product.maxima = reinterpret_cast<std::uint16_t*>(maxima.codes);
-    product.maxima_stride = maxima.stride / sizeof(std::uint16_t);
+    product.first_block = rows.first_block;
+    product.logits = reinterpret_cast<std::uint16_t*>(to) - slice_.lead;
+    product.maxima = reinterpret_cast<std::uint16_t*>(measured.maxima);
+    product.maxima_stride = measured.maxima_stride / sizeof(std::uint16_t);
+    CROUPIER_TRY_VALUE(told, await_wants(wants.slot, stream));
+    if (told != nullptr) {
+        product.wants = told;
+        product.sums = measured.sums;
+        product.sums_stride = measured.sums_stride;
+        rows.has_sums = true;
+    }
+    if (told != nullptr && head.elements <= kMostKept &&
+        std::any_of(wants.here.begin(), wants.here.end(), head::is_drawn_alone)) {
+        product.floors = measured.floors;
+        rows.source = {head.hidden,        head.hidden_stride, head.weight,
+                       head.weight_stride, head.elements,      wants.there};
+    }
     rows.has_maxima = true;
     return cuda_done(head::launch_head(product, stream),
                      "cannot launch the product of a step's hidden states");
 }
 
+shm::Result<LeanRows> HeadRows::keep_source(const LeanRows& rows, std::uint32_t columns, std::uint32_t slot,
+                                            cudaStream_t stream) const {
+    std::byte* const to = hidden_.get() + std::size_t{slot} * memory_.max_batch * kKeptBytes;
+    CROUPIER_TRY(cuda_done(
+        cudaMemcpy2DAsync(to, kKeptBytes, rows.source.hidden, rows.source.hidden_stride * 2,
+                          std::size_t{rows.source.elements} * 2, columns, cudaMemcpyDeviceToDevice, stream),
+        "cannot copy a step's hidden states"));
+    LeanRows kept = rows;
+    kept.source.hidden = to;
+    kept.source.hidden_stride = kMostKept;
+    return kept;
+}
+
 EnqueuedRows HeadRows::found(const EnqueuedRows& given, const EnqueuedHead& head) const {
     EnqueuedRows found = given;
     found.row_stride = stride();
-    if (given.row_of == nullptr) found.row_of = numbers_.get() + first_row(head);
+    if (given.row_of == nullptr) {
+        found.row_of = numbers_.get() + first_row(head);
+    } else {
+        found.row_end = head.rows;
+    }
     return found;
 }
 

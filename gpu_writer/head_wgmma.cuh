@@ -1,4 +1,4 @@
-// Hopper's tensor cores: 64 rows of the head times 8 to 256 columns of hidden states, 16 elements deep. All
+// Hopper's tensor cores: 64 rows of the head times 8 to 128 columns of hidden states, 16 elements deep. All
 // kernels of the head multiply by these alone and in the same order, which is why their logits are equal.
 #pragma once
 
@@ -54,20 +54,17 @@ __device__ void multiply(float (&sums)[kColumns / 2], std::uint64_t head, std::u
 #define CROUPIER_PLACES_16 CROUPIER_PLACES_8 ", %8, %9, %10, %11, %12, %13, %14, %15"
 #define CROUPIER_PLACES_32 CROUPIER_PLACES_16 ", %16, %17, %18, %19, %20, %21, %22, %23" \
     ", %24, %25, %26, %27, %28, %29, %30, %31"
+#define CROUPIER_PLACES_48 CROUPIER_PLACES_32 \
+    ", %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47"
 #define CROUPIER_PLACES_64 CROUPIER_PLACES_32 ", %32, %33, %34, %35, %36, %37, %38, %39" \
     ", %40, %41, %42, %43, %44, %45, %46, %47, %48, %49, %50, %51, %52, %53, %54, %55" \
     ", %56, %57, %58, %59, %60, %61, %62, %63"
-#define CROUPIER_PLACES_128 CROUPIER_PLACES_64 ", %64, %65, %66, %67, %68, %69, %70, %71" \
-    ", %72, %73, %74, %75, %76, %77, %78, %79, %80, %81, %82, %83, %84, %85, %86, %87" \
-    ", %88, %89, %90, %91, %92, %93, %94, %95, %96, %97, %98, %99, %100, %101, %102, %103" \
-    ", %104, %105, %106, %107, %108, %109, %110, %111, %112, %113, %114, %115, %116, %117, %118, %119" \
-    ", %120, %121, %122, %123, %124, %125, %126, %127"
 #define CROUPIER_SUMS_4(i) "+f"(sums[i]), "+f"(sums[(i) + 1]), "+f"(sums[(i) + 2]), "+f"(sums[(i) + 3])
 #define CROUPIER_SUMS_8(i) CROUPIER_SUMS_4(i), CROUPIER_SUMS_4((i) + 4)
 #define CROUPIER_SUMS_16(i) CROUPIER_SUMS_8(i), CROUPIER_SUMS_8((i) + 8)
 #define CROUPIER_SUMS_32(i) CROUPIER_SUMS_16(i), CROUPIER_SUMS_16((i) + 16)
+#define CROUPIER_SUMS_48(i) CROUPIER_SUMS_32(i), CROUPIER_SUMS_16((i) + 32)
 #define CROUPIER_SUMS_64(i) CROUPIER_SUMS_32(i), CROUPIER_SUMS_32((i) + 32)
-#define CROUPIER_SUMS_128(i) CROUPIER_SUMS_64(i), CROUPIER_SUMS_64((i) + 64)
 // clang-format on
 
 // `A`, `B` and `C` are the places of the operands behind the sums.
@@ -90,7 +87,7 @@ CROUPIER_MULTIPLY_BOTH(8, 4, 4, 5, 6)
 CROUPIER_MULTIPLY_BOTH(16, 8, 8, 9, 10)
 CROUPIER_MULTIPLY_BOTH(32, 16, 16, 17, 18)
 CROUPIER_MULTIPLY_BOTH(64, 32, 32, 33, 34)
+CROUPIER_MULTIPLY_BOTH(96, 48, 48, 49, 50)
 CROUPIER_MULTIPLY_BOTH(128, 64, 64, 65, 66)
-CROUPIER_MULTIPLY_BOTH(256, 128, 128, 129, 130)
 
 }  // namespace croupier::gpu_writer::head

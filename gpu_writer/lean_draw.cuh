@@ -173,8 +173,9 @@ struct Drawing {
     }
 };
 
-// Of rows that can be drawn. `best`, in shared memory, is 0 before; all threads see the winner in it behind
-// the next barrier. Spoils the ranks by which blocks are opened, and the room for blocks that were found.
+// Of rows that can be drawn. `best`, in shared memory, is none before, or not above the winner; all threads
+// see the winner in it behind the next barrier. Spoils the ranks by which blocks are opened, and the room for
+// blocks that were found.
 template <proto::Dtype D>
 __device__ void draw_token(const Drawing<D>& drawing, Contender& best) {
     std::uint32_t listed = drawing.list_best_ranked();

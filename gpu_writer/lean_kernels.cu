@@ -26,6 +26,7 @@ template <Dtype D, typename Wants, bool kFindsRacers, bool kSelects>
 __global__ void __launch_bounds__(kLeanThreads, kChunksAMultiprocessor)
     send_lean(LeanRows rows, LeanTarget target, const __grid_constant__ Wants wants, LeanEnd end,
               Scratch scratch, proto::LeanOrder order) {
+    await_kernel_before();
     const std::uint32_t column = order.column_at(blockIdx.y);
     send_in_order<D, kFindsRacers, kSelects>(rows, target, wants.of(column), end, scratch, order, blockIdx.y,
                                              column);
@@ -135,6 +136,14 @@ void launch_with(const Wants& wants, const LeanRows& rows, const LeanTarget& tar
     config.blockDim = kLeanThreads;
     config.dynamicSmemBytes = shared;
     config.stream = stream;
+    // Its blocks come while the product's last ones end, and wait for them.
+    cudaLaunchAttribute overlaps{};
+    overlaps.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    overlaps.val.programmaticStreamSerializationAllowed = 1;
+    if (rows.has_maxima) {
+        config.attrs = &overlaps;
+        config.numAttrs = 1;
+    }
     (void)cudaLaunchKernelEx(&config, kernel, rows, target, wants, end, scratch, proto::LeanOrder(columns));
 }
 
@@ -206,9 +215,9 @@ std::size_t lean_scratch_bytes(Dtype dtype, std::uint32_t blocks, std::uint32_t 
     return Scratch::bytes(dtype, blocks, max_batch);
 }
 
-LeanMaxima lean_maxima(void* scratch, Dtype dtype, std::uint32_t blocks) {
-    const Scratch memory(scratch, dtype, blocks, 0);
-    return {memory.maxima, memory.maxima_stride};
+LeanMeasured lean_measured(void* scratch, Dtype dtype, std::uint32_t blocks, std::uint32_t columns) {
+    const Scratch memory(scratch, dtype, blocks, columns);
+    return {memory.maxima, memory.maxima_stride, memory.of_blocks, memory.race_stride, memory.floors};
 }
 
 cudaError_t launch_lean(const LeanRows& rows, const LeanTarget& target, std::span<const LeanWant> wants,

@@ -14,6 +14,16 @@
 
 namespace croupier::gpu_writer {
 
+// What rows were computed from, as croupier_head has it, and what their columns want.
+struct RowSource {
+    const void* hidden = nullptr;  // null: the rows are all there
+    std::uint64_t hidden_stride = 0;
+    const void* weight = nullptr;
+    std::uint64_t weight_stride = 0;
+    std::uint32_t elements = 0;
+    const LeanWant* wants = nullptr;
+};
+
 // The rows of a step as the LM head left them; the six behind them as in LeanShape.
 struct LeanRows {
     const void* logits = nullptr;  // null: where the record of a step that is found says
@@ -26,8 +36,13 @@ struct LeanRows {
     StepMasks masks = {};
     StepNames names = {};
     const std::int32_t* row_of = nullptr;  // by column, -1: it has none; null: the column's own number
-    // There are entries, and the scratch memory has the maxima of each column's blocks up to the last one.
+    std::uint32_t row_end = 0xFFFFFFFF;    // numbers from this on are of no row
+    // There are entries, and the scratch memory has what LeanMeasured says of each column without a mask: the
+    // maxima, and perhaps the sums.
     bool has_maxima = false;
+    bool has_sums = false;
+    // From which blocks are computed again of columns whose rows are not all there.
+    RowSource source = {};
 };
 
 struct LeanTarget {
@@ -67,12 +82,22 @@ cudaError_t load_spread_kernels(proto::Dtype dtype);
 
 // GPU memory for the steps of one stream, and zero before the first.
 std::size_t lean_scratch_bytes(proto::Dtype dtype, std::uint32_t blocks, std::uint32_t max_batch);
-// Where it has the maxima of blocks: [column][block], a code each.
-struct LeanMaxima {
-    std::byte* codes = nullptr;
-    std::uint64_t stride = 0;  // bytes from column to column
+// Of a block's entries, in units of its largest one's weight, at the two scales of the column's want.
+struct LeanSums {
+    float at_one = 0.0F;
+    float at_scale = 0.0F;
 };
-LeanMaxima lean_maxima(void* scratch, proto::Dtype dtype, std::uint32_t blocks);
+// Where a step of so many columns has what is measured of their blocks, up to that of the last entry.
+struct LeanMeasured {
+    std::byte* maxima = nullptr;      // [column][block], a code each
+    std::uint64_t maxima_stride = 0;  // bytes from column to column
+    LeanSums* sums = nullptr;         // [column][block], of columns that want some
+    std::uint64_t sums_stride = 0;    // from column to column
+    // [column]: a token's score, as a rank, that the winner's is not below; 0: nothing is known. Entries of
+    // blocks that cannot reach it need not be among the rows. 0 again behind the step.
+    std::uint32_t* floors = nullptr;
+};
+LeanMeasured lean_measured(void* scratch, proto::Dtype dtype, std::uint32_t blocks, std::uint32_t columns);
 
 // One kernel. Of a rank so large that shared memory does not hold its blocks' ranks (eight bytes a block), it
 // fails with cudaErrorInvalidValue.

@@ -31,6 +31,7 @@ struct LeanScales {
     float at_one = 0.0F;
     float at_scale = 0.0F;
 
+    LeanScales() = default;
     __device__ explicit LeanScales(const LeanWant& want) {
         constexpr double kLog2E = 1.4426950408889634;
         if (want.flags.has(Want::sum_at_one)) at_one = static_cast<float>(kLog2E);
@@ -53,6 +54,7 @@ struct Scratch {
     std::uint32_t* sent;     // columns, of a launch; zero between launches
     std::uint32_t* sent_of;  // each part of it; likewise
     std::uint32_t* arrived;  // chunks that are measured, of each column; likewise
+    std::uint32_t* floors;   // of each column; likewise
     std::byte* maxima;       // codes
     std::uint32_t maxima_stride;
     std::uint32_t* race;  // ranks, where blocks race
@@ -60,27 +62,30 @@ struct Scratch {
     std::uint8_t* weights;  // of blocks, as proto::Sent::weighed_blocks has them; as far apart as the ranks
     LeanWant* wants;        // of more columns than the arguments hold
     ChunkSums* sums;
+    LeanSums* of_blocks;  // as far apart as the ranks
 
     // What must be zero is in front, where it does not move with the step.
     static constexpr std::size_t kCounters =
-        (1 + std::size_t{proto::kLeanStamps} + proto::kMaxBatch) * sizeof(std::uint32_t);
+        (1 + std::size_t{proto::kLeanStamps} + std::size_t{2} * proto::kMaxBatch) * sizeof(std::uint32_t);
     static constexpr std::size_t kMaxima = (kCounters + 63) / 64 * 64;
 
     Scratch(void* memory, proto::Dtype dtype, std::uint32_t blocks, std::uint32_t columns)
         : sent(static_cast<std::uint32_t*>(memory)),
           sent_of(sent + 1),
           arrived(sent_of + proto::kLeanStamps),
+          floors(arrived + proto::kMaxBatch),
           maxima(static_cast<std::byte*>(memory) + kMaxima),
           maxima_stride(chunks_of(blocks) * kChunkBlocks * proto::element_bytes(dtype)),
           race(reinterpret_cast<std::uint32_t*>(maxima + std::size_t{columns} * maxima_stride)),
           race_stride(chunks_of(blocks) * kChunkBlocks),
           weights(reinterpret_cast<std::uint8_t*>(race + std::size_t{columns} * race_stride)),
           wants(reinterpret_cast<LeanWant*>(weights + std::size_t{columns} * race_stride)),
-          sums(reinterpret_cast<ChunkSums*>(wants + columns)) {}
+          sums(reinterpret_cast<ChunkSums*>(wants + columns)),
+          of_blocks(reinterpret_cast<LeanSums*>(sums + std::size_t{columns} * chunks_of(blocks))) {}
 
     static std::size_t bytes(proto::Dtype dtype, std::uint32_t blocks, std::uint32_t columns) {
         const std::size_t of_block =
-            proto::element_bytes(dtype) + sizeof(std::uint32_t) + sizeof(std::uint8_t);
+            proto::element_bytes(dtype) + sizeof(std::uint32_t) + sizeof(std::uint8_t) + sizeof(LeanSums);
         const std::size_t of_chunk = kChunkBlocks * of_block + sizeof(ChunkSums);
         return kMaxima + columns * (chunks_of(blocks) * of_chunk + sizeof(LeanWant));
     }
@@ -159,41 +164,37 @@ __device__ inline float ln_first_arrival(const LeanWant& want, std::uint32_t fir
     return race::ln(race::first_arrival(word_of_block(want.key, race::kBlockStream, block)));
 }
 
-// Of a chunk whose maxima are there already: what else measure_chunk() would leave of a column without sums.
-// Blocks behind the last entry, ids beyond the vocabulary, have nothing there yet.
 template <proto::Dtype D>
-__device__ void race_chunk(std::uint32_t column, const LeanWant& want, const ColumnPlan& plan,
-                           const LeanRows& rows, const Scratch& scratch) {
+struct MeasuredChunk {
+    alignas(16) typename Element<D>::Code maxima[kChunkBlocks];
+    ChunkSums sums[kChunkBlocks];
+};
+
+// Of a chunk that is measured already. Blocks behind the last entry, ids beyond the vocabulary, have nothing
+// there.
+template <proto::Dtype D>
+__device__ void take_chunk(std::uint32_t column, bool sums, const LeanRows& rows, const Scratch& scratch,
+                           MeasuredChunk<D>& chunk) {
     using Code = typename Element<D>::Code;
     if (threadIdx.x >= kChunkBlocks) return;
     const std::uint32_t block = blockIdx.x * kChunkBlocks + threadIdx.x;
-    auto* own =
-        reinterpret_cast<Code*>(scratch.maxima + std::uint64_t{column} * scratch.maxima_stride) + block;
-    const std::uint32_t measured = (rows.lead + rows.entries + proto::kBlockIds - 1) / proto::kBlockIds;
-    auto code = static_cast<Code>(minus_infinity(D));
-    if (block < measured) {
-        code = *own;
-    } else {
-        *own = code;
-    }
-    if (!plan.races) return;
-    scratch.race[std::uint64_t{column} * scratch.race_stride + block] =
-        race_rank(rank_of(value_of<D>(code)), want.temperature, ln_first_arrival(want, rows.first_block));
+    const std::uint32_t end = (rows.lead + rows.entries + proto::kBlockIds - 1) / proto::kBlockIds;
+    const auto* maxima =
+        reinterpret_cast<const Code*>(scratch.maxima + std::uint64_t{column} * scratch.maxima_stride);
+    const Code code = block < end ? maxima[block] : static_cast<Code>(minus_infinity(D));
+    chunk.maxima[threadIdx.x] = code;
+    if (!sums) return;
+    LeanSums own;
+    if (block < end) own = scratch.of_blocks[std::uint64_t{column} * scratch.race_stride + block];
+    chunk.sums[threadIdx.x] = ChunkSums{value_of<D>(code), own.at_one, own.at_scale};
 }
 
-// Into scratch memory: the maxima of the chunk's blocks, their ranks in the race if the column's blocks race,
-// what each of them weighs if that is sent, and what the chunk weighs where the column wants sums.
-template <proto::Dtype D>
-__device__ void measure_chunk(const RowReader<D>& reader, std::uint32_t column, const LeanWant& want,
-                              const ColumnPlan& plan, const ColumnMask& mask, const LeanRows& rows,
-                              const Scratch& scratch) {
-    using Code = typename Element<D>::Code;
+// The same from the chunk's entries. While they are on their way, meanwhile().
+template <proto::Dtype D, typename Meanwhile>
+__device__ void read_chunk(const RowReader<D>& reader, std::uint32_t column, const LeanScales& scales,
+                           const ColumnMask& mask, MeasuredChunk<D>& chunk, Meanwhile meanwhile) {
     constexpr std::uint32_t kUnits = kChunkBlocks * kBlockUnits<D> / kLeanThreads;
-    alignas(16) __shared__ Code maxima[kChunkBlocks];
-    __shared__ ChunkSums of_blocks[kChunkBlocks];
-    const LeanScales scales(want);
     const bool sums = scales.any();
-    if (rows.has_maxima && !sums && !mask.hides()) return race_chunk<D>(column, want, plan, rows, scratch);
     const auto block_of = [](std::uint32_t i) { return (i * kLeanThreads + threadIdx.x) / kBlockUnits<D>; };
     Unit<D> units[kUnits];
     load_chunk(reader, column, blockIdx.x * kChunkBlocks * proto::kBlockIds, units);
@@ -205,9 +206,7 @@ __device__ void measure_chunk(const RowReader<D>& reader, std::uint32_t column, 
             allowed[i] = mask.of_unit<D>(block, threadIdx.x % kBlockUnits<D>);
         }
     }
-    // While they are on their way.
-    const bool has_racer = plan.races && threadIdx.x < kChunkBlocks;
-    const float ln_first = has_racer ? ln_first_arrival(want, rows.first_block) : 0.0F;
+    meanwhile();
 #pragma unroll
     for (std::uint32_t i = 0; i < kUnits; ++i) {
         const auto sum = [](float a, float b) { return a + b; };
@@ -216,7 +215,7 @@ __device__ void measure_chunk(const RowReader<D>& reader, std::uint32_t column, 
         if (mask.hides()) hide_masked(units[i], allowed[i]);
         const float most = joined<kBlockUnits<D>>(units[i].largest(), larger);
         // One zero: which of two a maximum is depends on their order.
-        if (writes) maxima[block] = code_of<D>(most + 0.0F);
+        if (writes) chunk.maxima[block] = code_of<D>(most + 0.0F);
         if (!sums) continue;
         ChunkSums own{most, 0.0F, 0.0F};
         if (scales.at_one != 0.0F) {
@@ -225,25 +224,47 @@ __device__ void measure_chunk(const RowReader<D>& reader, std::uint32_t column, 
         if (scales.at_scale != 0.0F) {
             own.at_scale = joined<kBlockUnits<D>>(weight(units[i], most, scales.at_scale), sum);
         }
-        if (writes) of_blocks[block] = own;
+        if (writes) chunk.sums[block] = own;
+    }
+}
+
+// Into scratch memory: the maxima of the chunk's blocks, their ranks in the race if the column's blocks race,
+// what each of them weighs if that is sent, and what the chunk weighs where the column wants sums.
+template <proto::Dtype D>
+__device__ void measure_chunk(const RowReader<D>& reader, std::uint32_t column, const LeanWant& want,
+                              const ColumnPlan& plan, const ColumnMask& mask, const LeanRows& rows,
+                              const Scratch& scratch) {
+    __shared__ MeasuredChunk<D> chunk;
+    const LeanScales scales(want);
+    const bool sums = scales.any();
+    const bool has_racer = plan.races && threadIdx.x < kChunkBlocks;
+    float ln_first = 0.0F;
+    const auto begin_race = [&] {
+        if (has_racer) ln_first = ln_first_arrival(want, rows.first_block);
+    };
+    if (rows.has_maxima && !mask.hides() && (rows.has_sums || !sums)) {
+        take_chunk<D>(column, sums, rows, scratch, chunk);
+        begin_race();
+    } else {
+        read_chunk<D>(reader, column, scales, mask, chunk, begin_race);
     }
     __syncthreads();
     const std::uint64_t of_chunk = std::uint64_t{column} * scratch.race_stride + blockIdx.x * kChunkBlocks;
     if (sums && threadIdx.x / 32 == kLeanWarps - 1) {
-        const ChunkSums all = join_sums(scales, kChunkBlocks, [&](std::uint32_t i) { return of_blocks[i]; });
+        const ChunkSums all = join_sums(scales, kChunkBlocks, [&](std::uint32_t i) { return chunk.sums[i]; });
         if (threadIdx.x % 32 == 0) scratch.sums[std::uint64_t{column} * gridDim.x + blockIdx.x] = all;
     }
     if (plan.weighs && threadIdx.x < kChunkBlocks) {
-        scratch.weights[of_chunk + threadIdx.x] = code_of_weight(log2f(of_blocks[threadIdx.x].at_scale));
+        scratch.weights[of_chunk + threadIdx.x] = code_of_weight(log2f(chunk.sums[threadIdx.x].at_scale));
     }
     if (has_racer) {
-        const std::uint32_t rank = rank_of(value_of<D>(maxima[threadIdx.x]));
+        const std::uint32_t rank = rank_of(value_of<D>(chunk.maxima[threadIdx.x]));
         scratch.race[of_chunk + threadIdx.x] = race_rank(rank, want.temperature, ln_first);
     }
-    constexpr std::uint32_t kStores = sizeof(maxima) / 16;
+    constexpr std::uint32_t kStores = sizeof(chunk.maxima) / 16;
     if (threadIdx.x >= kStores) return;
     auto* to = reinterpret_cast<uint4*>(scratch.maxima + std::uint64_t{column} * scratch.maxima_stride);
-    to[blockIdx.x * kStores + threadIdx.x] = reinterpret_cast<const uint4*>(maxima)[threadIdx.x];
+    to[blockIdx.x * kStores + threadIdx.x] = reinterpret_cast<const uint4*>(chunk.maxima)[threadIdx.x];
 }
 
 }  // namespace croupier::gpu_writer

@@ -9,11 +9,9 @@
 namespace croupier::gpu_writer {
 namespace {
 
-// Rows that begin there are read sixteen bytes at a time.
+// Rows stand in whole blocks, and so are read and computed sixteen bytes at a time.
 std::size_t pitch_of_copies(const SliceShape& slice) {
-    constexpr std::size_t kAligned = 16;
-    const std::size_t row = std::size_t{slice.entries} * proto::element_bytes(slice.dtype);
-    return (row + kAligned - 1) / kAligned * kAligned;
+    return std::size_t{slice.blocks} * proto::kBlockIds * proto::element_bytes(slice.dtype);
 }
 
 }  // namespace
@@ -59,6 +57,7 @@ shm::Result<bool> LeanPath::prepare_memory(const Settings& settings) {
     CROUPIER_TRY(keep(spread_scratch_, device_array<std::byte>(spread_scratch_bytes(), "row spreads")));
     const std::size_t columns = std::size_t{geometry.slots} * geometry.max_batch;
     CROUPIER_TRY(keep(wants_, pinned_array<LeanWant>(columns, "what columns want")));
+    CROUPIER_TRY(keep(wants_there_, device_pointer<LeanWant>(wants_.get(), "what columns want")));
     CROUPIER_TRY(make_lists());
     for (std::uint32_t slot = 0; slot < geometry.slots; ++slot) {
         CROUPIER_TRY_VALUE(queue, RequestQueue::make(geometry.dtype, shape_.slice.blocks));
@@ -91,8 +90,8 @@ shm::Result<bool> LeanPath::make_copies() {
     for (Event& event : copies.there) {
         CROUPIER_TRY(keep(event, make_event()));
     }
-    CROUPIER_TRY_VALUE(head,
-                       HeadRows::make(shape_.slice, {copies.pitch, scratch_.get(), geometry.max_batch}));
+    CROUPIER_TRY_VALUE(head, HeadRows::make(shape_.slice, {copies.pitch, scratch_.get(), geometry.max_batch,
+                                                           geometry.slots}));
     head_rows_.emplace(std::move(head));
     return true;
 }
@@ -105,17 +104,31 @@ shm::Result<bool> LeanPath::can_compute() const {
                      "CROUPIER_WRITER_ROWS_COPIED");
 }
 
+std::uint64_t LeanPath::row_bytes() const {
+    if (!copies_) return 0;
+    const proto::Geometry& geometry = segment_.geometry();
+    return std::uint64_t{copies_->pitch} * geometry.max_batch * geometry.slots + head_rows_->hidden_bytes();
+}
+
 shm::Result<LeanRows> LeanPath::keep_rows(const LeanRows& rows, const BegunStep& step, cudaStream_t worker) {
     const std::uint32_t slot = segment_.slot_of(step.step);
+    CROUPIER_TRY_VALUE(kept, rows.source.hidden != nullptr
+                                 ? head_rows_->keep_source(rows, step.columns, slot, worker)
+                                 : copy_rows(rows, step, worker));
+    CROUPIER_TRY(cuda_done(cudaEventRecord(copies_->there[slot].get(), worker), "cannot mark copied rows"));
+    return kept;
+}
+
+shm::Result<LeanRows> LeanPath::copy_rows(const LeanRows& rows, const BegunStep& step,
+                                          cudaStream_t worker) const {
     const std::size_t element = proto::element_bytes(rows.dtype);
-    std::byte* const to = copies_of(slot);
+    std::byte* const to = copies_of(segment_.slot_of(step.step));
     if (rows.entries > 0) {
         CROUPIER_TRY(cuda_done(
             cudaMemcpy2DAsync(to, copies_->pitch, rows.logits, rows.row_stride * element,
                               std::size_t{rows.entries} * element, step.columns, cudaMemcpyDefault, worker),
             "cannot copy a step's rows"));
     }
-    CROUPIER_TRY(cuda_done(cudaEventRecord(copies_->there[slot].get(), worker), "cannot mark copied rows"));
     LeanRows kept = rows;
     kept.logits = to;
     kept.row_stride = copies_->pitch / element;
@@ -178,7 +191,8 @@ LeanRows LeanPath::rows_of(const EnqueuedRows& given, std::uint64_t step, const 
             shape_.first_block,
             masks,
             {lists_there_ + segment_.slot_of(step) * NamedIds::room_for(segment_.geometry())},
-            given.row_of};
+            given.row_of,
+            given.row_end};
 }
 
 LeanSlice LeanPath::slice_of(const BegunStep& step) const {
@@ -197,7 +211,9 @@ LeanEnd LeanPath::end_of(const BegunStep& step, LeanEnd end) const {
 }
 
 std::byte* LeanPath::copies_of(std::uint32_t slot) const {
-    return copies_->memory.get() + std::size_t{slot} * segment_.geometry().max_batch * copies_->pitch;
+    const std::size_t before = std::size_t{shape_.slice.lead} * proto::element_bytes(shape_.slice.dtype);
+    return copies_->memory.get() + std::size_t{slot} * segment_.geometry().max_batch * copies_->pitch +
+           before;
 }
 
 std::size_t LeanPath::first_want(std::uint64_t step) const {
@@ -210,6 +226,11 @@ void LeanPath::prepare(const BegunStep& step, std::uint64_t opening) {
     const std::uint32_t slot = segment_.slot_of(step.step);
     read_wants(segment_, segment_.schedule_columns(slot).part(0, step.columns), names_[slot], wants);
     copy_masks(step, wants);
+    if (head_rows_) head_rows_->copy_wants(head_wants(step), preparing_.get());
+}
+
+HeadRows::Wants LeanPath::head_wants(const BegunStep& step) const {
+    return {wants_of(step), wants_there_ + first_want(step.step), segment_.slot_of(step.step)};
 }
 
 shm::Result<bool> LeanPath::send(const EnqueuedRows& given, const EnqueuedHead* head, const BegunStep& step,
@@ -223,7 +244,7 @@ shm::Result<bool> LeanPath::send(const EnqueuedRows& given, const EnqueuedHead* 
     CROUPIER_TRY(queue.hold(worker));
     const std::uint32_t slot = segment_.slot_of(step.step);
     if (head != nullptr) {
-        CROUPIER_TRY(head_rows_->compute(*head, step.columns, copies_of(slot), rows, worker));
+        CROUPIER_TRY(head_rows_->compute(*head, head_wants(step), copies_of(slot), rows, worker));
     }
     const LeanTarget target{address_(segment_.lean(slot, rank_)), shape_.layout, shape_.room};
     CROUPIER_TRY(send_beside(rows, target, step, wants_of(step), worker));
@@ -233,7 +254,7 @@ shm::Result<bool> LeanPath::send(const EnqueuedRows& given, const EnqueuedHead* 
     // Behind the step, which does not wait for the copy. What is requested meanwhile is asked for again.
     // Where it fails the step is on its way all the same, and what is requested is answered from the rows.
     shm::Result<LeanRows> kept = rows;
-    const bool copies = copies_.has_value() && head == nullptr;
+    const bool copies = copies_.has_value() && (head == nullptr || rows.source.hidden != nullptr);
     if (copies) kept = keep_rows(rows, step, worker);
     queue.open({kept ? kept.value() : rows, slice_of(step), step.step, openings_[slot], worker,
                 copies && kept ? copies_->there[slot].get() : nullptr, nullptr, copies_ && kept});

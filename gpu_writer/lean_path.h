@@ -70,6 +70,8 @@ class LeanPath {
                            LeanEnd end, cudaStream_t worker);
     // Whether rows can be computed here, as send() does where a head is given.
     shm::Result<bool> can_compute() const;
+    // Of GPU memory, for rows that are copied or computed.
+    std::uint64_t row_bytes() const;
 
     // Instead, where the enqueue was captured into a CUDA graph: what is requested of the step is answered,
     // and a replay sends it once it is published. `end` likewise.
@@ -116,6 +118,7 @@ class LeanPath {
     std::span<const LeanWant> wants_of(const BegunStep& step) const {
         return {wants_.get() + first_want(step.step), step.columns};
     }
+    HeadRows::Wants head_wants(const BegunStep& step) const;
     // As record_of() has read it last; none without windows.
     std::span<const SentPlace> sent_of(const BegunStep& step) const {
         return step.windows ? order_.places() : std::span<const SentPlace>();
@@ -124,6 +127,7 @@ class LeanPath {
                                   std::span<const LeanWant> wants, cudaStream_t worker);
     // The rows as they are answered from, in memory that they keep.
     shm::Result<LeanRows> keep_rows(const LeanRows& rows, const BegunStep& step, cudaStream_t worker);
+    shm::Result<LeanRows> copy_rows(const LeanRows& rows, const BegunStep& step, cudaStream_t worker) const;
     std::size_t first_want(std::uint64_t step) const;
     RequestQueue& queue_of(std::uint64_t step) const { return *queues_[segment_.slot_of(step)]; }
 
@@ -134,6 +138,7 @@ class LeanPath {
     DeviceMemory<std::byte> scratch_;
     DeviceMemory<std::byte> spread_scratch_;
     PinnedMemory<LeanWant> wants_;          // [slot][column]
+    LeanWant* wants_there_ = nullptr;       // where the product reads them
     PinnedMemory<std::uint32_t> lists_;     // [slot][NamedIds::room_for()]
     std::uint32_t* lists_there_ = nullptr;  // where the kernel reads them
     std::vector<NamedIds> names_;           // [slot]

@@ -97,7 +97,8 @@ __device__ void list_columns(const FoundStep& step) {
 
 // Before the kernels that read it: what the engine's arrays say. Later work of its stream may write over
 // them, and what rows are asked for is answered later.
-__device__ void take_arrays(const EnqueuedRows& given, const ReplayRing& ring, std::uint64_t place) {
+__device__ void take_arrays(const LeanRows& rows, const EnqueuedRows& given, const ReplayRing& ring,
+                            std::uint64_t place) {
     const LeanRecord& record = *ring.step.record;
     const std::uint32_t columns = record.slice.columns;
     if (record.windows != 0) {
@@ -108,7 +109,10 @@ __device__ void take_arrays(const EnqueuedRows& given, const ReplayRing& ring, s
     }
     std::int32_t* const rows_of = ring.rows_of + std::uint64_t{record.slot} * ring.max_batch;
     for (std::uint32_t column = threadIdx.x; column < columns; column += kFindThreads) {
-        if (given.row_of != nullptr) rows_of[column] = given.row_of[column];
+        if (given.row_of != nullptr) {
+            const auto row = static_cast<std::uint32_t>(given.row_of[column]);
+            rows_of[column] = row < rows.row_end ? static_cast<std::int32_t>(row) : -1;
+        }
         if (given.positions == nullptr || given.positions[column] < 0) continue;
         ring.step.wants[column].key.position = static_cast<std::uint32_t>(given.positions[column]) + 1;
     }
@@ -126,7 +130,7 @@ __global__ void __launch_bounds__(kFindThreads)
     const std::uint64_t place = (next + 1) % ring.places;
     fetch_step(ring, place);
     list_columns(step);
-    if (given.has_arrays()) take_arrays(given, ring, place);
+    if (given.has_arrays()) take_arrays(rows, given, ring, place);
     if (threadIdx.x != 0) return;
     const LeanRecord& record = *step.record;
     // Its masks are copied on another stream, and the answers of an earlier step of its slot end there.
@@ -149,7 +153,9 @@ __global__ void __launch_bounds__(kKeepThreads)
     if (record.slice.columns == 0) return;
     const SliceRows in_order = rows_in_order(rows);
     const RowReader<D> reader(in_order);
-    const std::uint32_t units = (rows.entries + kElements - 1) / kElements;
+    // In whole blocks, as RowReader has them.
+    std::byte* const to = record.kept - rows.lead * sizeof(typename Element<D>::Code);
+    const std::uint32_t units = (rows.lead + rows.entries + kElements - 1) / kElements;
     const std::uint64_t end = std::uint64_t{units} * record.slice.columns;
     for (std::uint64_t i = blockIdx.x * kKeepThreads + threadIdx.x; i < end;
          i += std::uint64_t{gridDim.x} * kKeepThreads) {
@@ -159,17 +165,8 @@ __global__ void __launch_bounds__(kKeepThreads)
             rows.row_of == nullptr ? static_cast<std::int32_t>(column) : __ldcg(rows.row_of + column);
         // What has no row is not asked for.
         if (own < 0) continue;
-        const auto number = static_cast<std::uint32_t>(own);
-        Unit<D> unit;
-        const auto* row = reader.row(number);
-        if (reader.whole && (at + 1) * kElements <= rows.entries) {
-            *reinterpret_cast<uint4*>(unit.codes) = __ldg(reinterpret_cast<const uint4*>(row) + at);
-        } else {
-#pragma unroll
-            for (std::uint32_t k = 0; k < kElements; ++k)
-                unit.codes[k] = reader.code(number, at * kElements + k);
-        }
-        unit.store(record.kept + column * pitch, at);
+        const Unit<D> unit = reader.unit(static_cast<std::uint32_t>(own), at * kElements);
+        unit.store(to + column * pitch, at);
     }
     if (!arrives_last(ring.step.counts + kFoundKept, gridDim.x) || threadIdx.x != 0) return;
     tell_rows(ring.rows[record.slot], record.opening, record.kept, pitch / sizeof(typename Element<D>::Code),

@@ -220,6 +220,9 @@ __device__ void send_and_draw(const RowReader<D>& reader, const LeanRows& rows, 
     const bool can_be = can_be_drawn(sending.room.tops[0]);
     if (threadIdx.x == 0) sending.nothing = sending.room.tops[0] <= kEmptyRank;
     if (can_be && want.flags.has(Want::draw)) {
+        // Blocks that cannot reach it are not opened: they need not be among the rows.
+        if (threadIdx.x == 0) sending.drawn = Contender{scratch.floors[column]} << 32U;
+        __syncthreads();
         draw_token<D>({reader, want, ranks, sending.room, column, rows.first_block, mask}, sending.drawn);
         return;
     }
@@ -276,6 +279,7 @@ __device__ void send_column(const RowReader<D>& reader, const LeanRows& rows, co
                                                sending);
     __syncthreads();
     if (threadIdx.x != 0) return;
+    if (rows.has_maxima) store_now(scratch.floors + column, 0U);
     auto* heads = reinterpret_cast<proto::LeanHead*>(target.part + target.layout.heads);
     heads[column] = sending.head_of(want);
 }

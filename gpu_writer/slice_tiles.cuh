@@ -78,8 +78,8 @@ struct RowReader {
 
     __device__ explicit RowReader(const SliceRows& of)
         : rows(of),
-          whole(reinterpret_cast<std::uintptr_t>(of.logits) % 16 == 0 &&
-                of.row_stride * sizeof(Code) % 16 == 0 && of.lead * sizeof(Code) % 16 == 0) {}
+          whole((reinterpret_cast<std::uintptr_t>(of.logits) - of.lead * sizeof(Code)) % 16 == 0 &&
+                of.row_stride * sizeof(Code) % 16 == 0) {}
 
     __device__ const Code* row(std::uint32_t column) const {
         return static_cast<const Code*>(rows.logits) + column * rows.row_stride;

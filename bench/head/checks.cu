@@ -52,7 +52,8 @@ struct Bench {
         check(cudaDeviceSynchronize(), variant.name);
     }
     // Words that differ from the baseline's, or that were written though nobody asked for them.
-    unsigned long long count_different(std::uint32_t columns, std::uint32_t turned) {
+    unsigned long long count_different(const HeadTiles& variant, std::uint32_t columns,
+                                       std::uint32_t turned) {
         const std::uint64_t blocks = matrices.blocks();
         const auto compare = [&](const auto& of_other, const auto& of_base, std::uint64_t stride,
                                  std::uint64_t words) {
@@ -65,8 +66,8 @@ struct Bench {
                               static_cast<std::uint32_t>(stride), 0, kMostColumns, different.get(), nullptr);
         };
         compare(other.maxima, base.maxima, blocks, blocks);
-        compare(other.sums, base.sums, blocks * 4, blocks * 4);
-        compare(other.logits, base.logits, matrices.logits_stride(), matrices.problem.entries);
+        if (variant.knows_wants) compare(other.sums, base.sums, blocks * 4, blocks * 4);
+        compare(other.logits, base.logits, matrices.logits_stride(), matrices.logits_stride());
         return different.take();
     }
 };
@@ -134,7 +135,7 @@ void check_variant(JobContext& context, const HeadTiles& variant, const Problem&
          std::set<std::uint32_t>{1, width - 1, width, width + 1, 2 * width - 3, kMostColumns}) {
         const std::uint32_t turned = columns * 37 % kMostColumns;
         bench.run(variant, columns, turned, bench.other);
-        const unsigned long long different = bench.count_different(columns, turned);
+        const unsigned long long different = bench.count_different(variant, columns, turned);
         all += different;
         counts += " B=" + std::to_string(columns) + ":" + std::to_string(different);
     }
@@ -146,16 +147,16 @@ void check_batches(JobContext& context) {
     Bench bench({Dtype::bf16, 4099, 512, 0});
     unsigned long long all = 0;
     std::uint32_t batches = 0;
-    for (std::uint32_t columns = 1; columns <= 256; ++columns) {
+    for (std::uint32_t columns = 1; columns <= 128; ++columns) {
         for (const HeadTiles& each : head_tiles()) {
             if (each.columns < columns || context.is_dead(each.name)) continue;
             bench.run(each, columns, columns * 101 % kMostColumns, bench.other);
-            all += bench.count_different(columns, columns * 101 % kMostColumns);
+            all += bench.count_different(each, columns, columns * 101 % kMostColumns);
             ++batches;
             break;
         }
     }
-    context.report(all == 0 && batches == 256,
+    context.report(all == 0 && batches == 128,
                    "  " + std::to_string(batches) + " batch sizes: " + std::to_string(all) + " words differ");
 }
 
@@ -166,12 +167,13 @@ void check_nan(JobContext& context) {
     constexpr std::uint16_t kNan = 0x7FFF;
     std::uint16_t* at = bench.matrices.hidden_at(kColumn) + 100;
     check(cudaMemcpy(at, &kNan, sizeof(kNan), cudaMemcpyHostToDevice), "copying a NaN");
-    bench.run(variant_of("256x128"), kMostColumns, 0, bench.other);
+    bench.run(variant_of("128x128"), kMostColumns, 0, bench.other);
     const std::uint64_t stride = bench.matrices.logits_stride();
     const auto count = [&](std::uint32_t first, std::uint32_t columns) {
-        count_differences({bench.other.logits.get() + first * stride, stride},
-                          {bench.base.logits.get() + first * stride, stride}, columns,
-                          bench.matrices.problem.entries, 0, kMostColumns, bench.different.get(), nullptr);
+        const std::uint64_t from = first * stride + bench.matrices.problem.lead;
+        count_differences({bench.other.logits.get() + from, stride}, {bench.base.logits.get() + from, stride},
+                          columns, bench.matrices.problem.entries, 0, kMostColumns, bench.different.get(),
+                          nullptr);
         return bench.different.take();
     };
     const auto others = count(0, kColumn) + count(kColumn + 1, kMostColumns - kColumn - 1);
@@ -191,7 +193,7 @@ void check_repeats(JobContext& context, const HeadTiles& variant) {
     for (std::uint32_t i = 0; i < kRepeats; ++i) {
         const std::uint32_t turned = i * 51;
         bench.run(variant, variant.columns, turned, bench.other);
-        all += bench.count_different(variant.columns, turned);
+        all += bench.count_different(variant, variant.columns, turned);
     }
     context.report(all == 0, "  " + std::to_string(kRepeats) + " runs of full size: " + std::to_string(all) +
                                  " words differ");
@@ -215,7 +217,7 @@ std::vector<Job> check_jobs() {
                             check_repeats(context, each);
                         }});
     }
-    jobs.push_back({"batch sizes 1 to 256", "", check_batches});
+    jobs.push_back({"batch sizes 1 to 128", "", check_batches});
     jobs.push_back({"NaN", "", check_nan});
     return jobs;
 }

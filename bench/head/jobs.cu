@@ -46,26 +46,30 @@ Matrices::Matrices(const Problem& of, std::uint32_t columns, std::uint32_t heads
       most_columns(columns),
       heads_(heads * head_bytes() / 2),
       hidden_(std::uint64_t{columns} * 2 * of.elements),
-      scales_(std::uint64_t{columns} * 2) {
+      wants_(std::uint64_t{columns} * 2) {
     constexpr float kLogits = 3.0F;
     const float deviation = kLogits / std::sqrt(static_cast<float>(of.elements));
     fill_random(heads_.get(), heads_.count(), of.dtype, of.elements + of.entries, deviation, nullptr);
     fill_random(hidden_.get(), hidden_.count() / 2, of.dtype, 7, 1.0F, nullptr);
     check(cudaMemcpy(hidden_at(columns), hidden_.get(), hidden_.bytes() / 2, cudaMemcpyDeviceToDevice),
           "filling");
-    std::vector<BlockSums> scales(scales_.count());
-    for (std::uint32_t i = 0; i < scales.size(); ++i) {
-        constexpr float kLog2E = 1.44269504F;
-        scales[i] = {kLog2E, kLog2E * (0.5F + static_cast<float>(i % columns % 7) * 0.25F)};
+    std::vector<LeanWant> wants(wants_.count());
+    for (std::uint32_t i = 0; i < wants.size(); ++i) {
+        wants[i].flags = Want::sum_at_one | Want::sum_at_scale;
+        wants[i].scale = 0.5 + i % columns % 7 * 0.25;
     }
-    check(cudaMemcpy(scales_.get(), scales.data(), scales_.bytes(), cudaMemcpyHostToDevice),
-          "copying scales");
+    want(wants);
+}
+
+void Matrices::want(const std::vector<LeanWant>& wants) {
+    check(cudaMemcpy(wants_.get(), wants.data(), wants.size() * sizeof(wants[0]), cudaMemcpyHostToDevice),
+          "copying wants");
 }
 
 Outcome Matrices::make_outcome() const {
     return {GpuArray<std::uint16_t>(std::uint64_t{most_columns} * blocks()),
-            GpuArray<BlockSums>(std::uint64_t{most_columns} * blocks()),
-            GpuArray<std::uint16_t>(most_columns * logits_stride())};
+            GpuArray<LeanSums>(std::uint64_t{most_columns} * blocks()),
+            GpuArray<std::uint16_t>(most_columns * logits_stride()), GpuArray<std::uint32_t>(most_columns)};
 }
 
 void Matrices::poison(Outcome& outcome) {
@@ -73,6 +77,7 @@ void Matrices::poison(Outcome& outcome) {
     outcome.maxima.fill(kPoison);
     outcome.sums.fill(kPoison);
     outcome.logits.fill(kPoison);
+    outcome.floors.fill(0);
 }
 
 HeadProduct Matrices::call(std::uint32_t columns, std::uint32_t turned, Outcome& outcome,
@@ -89,7 +94,8 @@ HeadProduct Matrices::call(std::uint32_t columns, std::uint32_t turned, Outcome&
     call.maxima = outcome.maxima.get();
     call.maxima_stride = call.sums_stride = blocks();
     call.sums = outcome.sums.get();
-    call.scales = scales_.get() + turned;
+    call.wants = wants_.get() + turned;
+    call.floors = outcome.floors.get();
     call.logits = outcome.logits.get();
     call.logits_stride = logits_stride();
     return call;

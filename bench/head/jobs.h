@@ -46,8 +46,9 @@ struct Problem {
 };
 struct Outcome {
     GpuArray<std::uint16_t> maxima;
-    GpuArray<BlockSums> sums;
+    GpuArray<LeanSums> sums;
     GpuArray<std::uint16_t> logits;
+    GpuArray<std::uint32_t> floors;
 };
 // The product's blocks once more, on the default stream.
 cudaError_t launch_again(const HeadProduct& product, const AskedBlock* asked, std::uint32_t count,
@@ -60,11 +61,13 @@ class Matrices {
     // Of columns `turned` and on, around the end; into `outcome`. `heads` are equal in size, not in values.
     HeadProduct call(std::uint32_t columns, std::uint32_t turned, Outcome& outcome, std::uint32_t head = 0);
     Outcome make_outcome() const;
+    // Of the columns as they are turned, twice most_columns at most; else all want both sums.
+    void want(const std::vector<LeanWant>& wants);
     static void poison(Outcome& outcome);
 
     const Problem problem;
     const std::uint32_t most_columns;
-    std::uint64_t logits_stride() const { return (problem.entries + 7) / 8 * 8; }
+    std::uint64_t logits_stride() const { return std::uint64_t{blocks()} * kBlockRows; }
     std::uint32_t blocks() const { return (problem.lead + problem.entries + 63) / 64; }
     std::uint64_t head_bytes() const { return std::uint64_t{problem.entries} * problem.elements * 2; }
     std::uint16_t* hidden_at(std::uint32_t column) {
@@ -75,7 +78,7 @@ class Matrices {
   private:
     GpuArray<std::uint16_t> heads_;
     GpuArray<std::uint16_t> hidden_;  // twice, one behind the other: a turned batch is one piece
-    GpuArray<BlockSums> scales_;      // likewise
+    GpuArray<LeanWant> wants_;        // likewise
 };
 
 }  // namespace croupier::gpu_writer::head

@@ -76,7 +76,7 @@ __global__ void compare_products(HeadProduct call, std::uint32_t* most) {
         __syncthreads();
     }
     if (entry >= call.entries || column >= call.columns) return;
-    const double logit = value_of<D>(call.logits[column * call.logits_stride + entry]);
+    const double logit = value_of<D>(call.logits[column * call.logits_stride + call.lead + entry]);
     const double half_step = fmax(ldexp(1.0, ilogb(sum) - (D == Dtype::bf16 ? 8 : 11)), 0x1p-25);
     raise(most, static_cast<float>(fmax(fabs(logit - sum) - half_step, 0.0) / sqrt(squares)));
 }
@@ -85,7 +85,7 @@ __global__ void compare_products(HeadProduct call, std::uint32_t* most) {
 template <Dtype D>
 __global__ void measure(HeadProduct call, std::uint16_t* maxima) {
     const std::uint32_t block = blockIdx.x * (blockDim.x / 8) + threadIdx.x / 8;
-    const std::uint16_t* row = call.logits + blockIdx.y * call.logits_stride;
+    const std::uint16_t* row = call.logits + blockIdx.y * call.logits_stride + call.lead;
     const std::uint32_t first = threadIdx.x % 8 * 8;
     const std::int64_t entry = std::int64_t{block} * kBlockRows + first - call.lead;
     alignas(16) std::uint16_t codes[8];
@@ -109,16 +109,18 @@ __global__ void compare_sums(HeadProduct call, std::uint32_t* most) {
     const std::uint32_t block = blockIdx.x * blockDim.x + threadIdx.x;
     if (block >= call.blocks()) return;
     const std::uint64_t at = blockIdx.y * call.sums_stride + block;
-    const BlockSums scales = call.scales[blockIdx.y];
+    constexpr double kLog2E = 1.4426950408889634;
+    const double scale = call.wants[blockIdx.y].scale * kLog2E;
     const double largest = value_of<D>(call.maxima[blockIdx.y * call.maxima_stride + block]);
     double at_one = 0;
     double at_scale = 0;
     for (std::uint32_t row = 0; row < kBlockRows; ++row) {
         const std::int64_t entry = std::int64_t{block} * kBlockRows + row - call.lead;
         if (entry < 0 || entry >= call.entries) continue;
-        const double apart = value_of<D>(call.logits[blockIdx.y * call.logits_stride + entry]) - largest;
-        at_one += exp2(apart * scales.at_one);
-        at_scale += exp2(apart * scales.at_scale);
+        const double apart =
+            value_of<D>(call.logits[blockIdx.y * call.logits_stride + call.lead + entry]) - largest;
+        at_one += exp2(apart * kLog2E);
+        at_scale += exp2(apart * scale);
     }
     raise(most, static_cast<float>(fabs(call.sums[at].at_one / at_one - 1)));
     raise(most, static_cast<float>(fabs(call.sums[at].at_scale / at_scale - 1)));
@@ -144,7 +146,7 @@ __global__ void count_again(HeadProduct call, const AskedBlock* asked, const std
     const std::int64_t entry = std::int64_t{block} * kBlockRows + threadIdx.x - call.lead;
     const bool is_there = entry >= 0 && entry < call.entries;
     const std::uint32_t right =
-        is_there ? call.logits[column * call.logits_stride + entry] : minus_infinity(D);
+        is_there ? call.logits[column * call.logits_stride + call.lead + entry] : minus_infinity(D);
     const std::uint64_t at =
         (std::uint64_t{blockIdx.x} * kAskedColumns + threadIdx.y) * kBlockRows + threadIdx.x;
     if (again[at] != right) atomicAdd(count, 1ULL);

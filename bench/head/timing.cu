@@ -59,14 +59,24 @@ double median_microseconds(std::uint32_t runs, Run run) {
 
 constexpr std::uint32_t kRuns = 21;
 
+// What a fused product leaves beside maxima.
+struct Left {
+    bool logits = false;
+    bool wants = false;
+};
+
 struct Timing {
     JobContext& context;
     Matrices matrices;
     Outcome outcome;
+    GpuArray<std::uint32_t> floors;         // of each run
     std::unique_ptr<CublasProduct> cublas;  // null: there is none
 
     Timing(JobContext& of, const Problem& problem)
-        : context(of), matrices(problem, kMostColumns, kHeads), outcome(matrices.make_outcome()) {
+        : context(of),
+          matrices(problem, kMostColumns, kHeads),
+          outcome(matrices.make_outcome()),
+          floors(kRuns * kMostColumns) {
         try {
             cublas = std::make_unique<CublasProduct>();
         } catch (const std::exception& error) {
@@ -101,25 +111,43 @@ struct Timing {
             if (measures) measure_rows(each, outcome.maxima.get(), nullptr);
         });
     }
-    double time_variant(const HeadTiles& variant, std::uint32_t columns, bool logits, bool sums) {
-        return median_microseconds(kRuns, [&](std::uint32_t i) {
+    // What columns want is that of the matrices.
+    double time_variant(const HeadTiles& variant, std::uint32_t columns, const Left& left) {
+        const auto run = [&](std::uint32_t i) {
             HeadProduct each = call(columns, i);
-            if (!logits) each.logits = nullptr;
-            if (!sums) each.sums = nullptr;
+            if (!left.logits) each.logits = nullptr;
+            if (!left.wants) each.wants = nullptr;
+            each.floors = floors.get() + i * kMostColumns;
             check(variant.launch(each, nullptr), variant.name);
-        });
+        };
+        floors.fill(0);
+        return median_microseconds(kRuns, run);
+    }
+    void want_all(const LeanWant& want) {
+        std::vector<LeanWant> wants(std::size_t{2} * kMostColumns, want);
+        for (std::uint32_t i = 0; i < wants.size(); ++i) wants[i].key.seed = i;
+        matrices.want(wants);
     }
 };
 
-// Times of one batch size; the fused ones by the fastest tiles.
+LeanWant wanted(request::Wants flags, float temperature) {
+    LeanWant want;
+    want.flags = flags;
+    want.temperature = temperature;
+    return want;
+}
+
+// Times of one batch size; the fused ones by the tiles that launch_head() chooses.
 struct Cell {
     double first_way = 0;
     double best_way = 0;
     double measured = 0;  // the best way, and a pass over the logits
     const HeadTiles* variant = nullptr;
-    double fused = 0;
-    double with_logits = 0;
-    double with_sums = 0;
+    double maxima = 0;  // alone
+    double logits = 0;
+    double sums = 0;  // and logits
+    double greedy = 0;
+    double drawn = 0;
 };
 
 void time_cublas(Timing& timing, std::uint32_t columns, Cell& cell) {
@@ -143,28 +171,39 @@ void time_cublas(Timing& timing, std::uint32_t columns, Cell& cell) {
         timing.record(columns, "cublas best, maxima", timing.time_way(columns, best, kRuns, true));
 }
 
-// Tiles as wide as the batch, and half as wide.
+// The narrowest of one tile beside the other, and of two; of these last all of 128 columns.
 bool fits(const HeadTiles& variant, std::uint32_t columns) {
-    std::uint32_t width = 8;
-    while (width < columns) width *= 2;
-    return variant.columns == width || (width > 64 && variant.columns == width / 2);
+    const auto is_narrowest = [&](std::uint32_t beside) {
+        const auto all = head_tiles();
+        const auto holds = [&](const HeadTiles& each) { return beside * each.columns >= columns; };
+        const auto first = std::find_if(all.begin(), all.end(), holds);
+        return first != all.end() && first->columns == variant.columns;
+    };
+    return (is_narrowest(1) && variant.knows_wants) || is_narrowest(2);
 }
 
 void time_fused(Timing& timing, std::uint32_t columns, Cell& cell) {
     for (const HeadTiles& each : head_tiles()) {
         if (!fits(each, columns) || timing.context.is_dead(each.name)) continue;
-        const double time = timing.record(columns, std::string("fused ") + each.name,
-                                          timing.time_variant(each, columns, false, false));
+        const double time = timing.record(columns, std::string("fused, logits ") + each.name,
+                                          timing.time_variant(each, columns, {true, false}));
         std::printf("     B=%u %s: %.1f us\n", columns, each.name, time);
-        if (cell.variant != nullptr && time >= cell.fused) continue;
+        // As launch_head() chooses.
+        if (cell.variant != nullptr && &each < cell.variant) continue;
         cell.variant = &each;
-        cell.fused = time;
+        cell.logits = time;
     }
     if (cell.variant == nullptr) throw std::runtime_error("no tiles are left for this batch");
-    cell.with_logits =
-        timing.record(columns, "fused, logits", timing.time_variant(*cell.variant, columns, true, false));
-    cell.with_sums =
-        timing.record(columns, "fused, sums", timing.time_variant(*cell.variant, columns, false, true));
+    const auto time = [&](const char* what, const Left& left) {
+        return timing.record(columns, what, timing.time_variant(*cell.variant, columns, left));
+    };
+    cell.maxima = time("fused", {false, false});
+    timing.want_all(wanted(Want::sum_at_one | Want::sum_at_scale, 0.8F));
+    cell.sums = time("fused, logits, sums", {true, true});
+    timing.want_all(wanted(Want::draw, 0.0F));
+    cell.greedy = time("fused, greedy", {true, true});
+    timing.want_all(wanted(Want::draw, 1.0F));
+    cell.drawn = time("fused, drawn", {true, true});
 }
 
 void time_again(Timing& timing) {
@@ -207,12 +246,13 @@ void time_problem(JobContext& context, const Problem& problem) {
     }
     time_again(timing);
     std::printf("     microseconds: %s; reading the head takes %.1f\n", problem.name().c_str(), floor);
-    std::printf("  %5s %8s %8s %8s | %-10s %8s %8s %8s | %8s %8s\n", "B", "cublas", "best", "+maxima",
-                "tiles", "fused", "+logits", "+sums", "/best", "/+maxima");
+    std::printf("  %5s %8s %8s %8s | %-8s %8s %8s %8s %8s %8s | %8s %8s\n", "B", "cublas", "best", "+maxima",
+                "tiles", "maxima", "+logits", "+sums", "greedy", "drawn", "logits/", "drawn/");
     for (const auto& [columns, cell] : cells) {
-        std::printf("  %5u %8.1f %8.1f %8.1f | %-10s %8.1f %8.1f %8.1f | %8.3f %8.3f\n", columns,
-                    cell.first_way, cell.best_way, cell.measured, cell.variant->name, cell.fused,
-                    cell.with_logits, cell.with_sums, cell.fused / cell.best_way, cell.fused / cell.measured);
+        std::printf("  %5u %8.1f %8.1f %8.1f | %-8s %8.1f %8.1f %8.1f %8.1f %8.1f | %8.3f %8.3f\n", columns,
+                    cell.first_way, cell.best_way, cell.measured, cell.variant->name, cell.maxima,
+                    cell.logits, cell.sums, cell.greedy, cell.drawn, cell.logits / cell.first_way,
+                    cell.drawn / cell.first_way);
     }
     (void)std::fflush(stdout);
 }

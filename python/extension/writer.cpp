@@ -569,7 +569,8 @@ void bind_writer(nb::module_& module) {
              "The same of logits that the writer computes: hidden, (columns, elements), times the transpose "
              "of weight, (ids, elements), as croupier_writer_enqueue_head() of croupier/writer.h does. It is "
              "for lean steps on a GPU of compute capability 9.0, and a writer that has rows=\"copied\". "
-             "row_of counts rows of hidden.")
+             "row_of counts rows of hidden. Later work may write over hidden, and not over weight until the "
+             "step is decided.")
         .def("enqueue_pointer", &Writer::enqueue_pointer, nb::arg("pointer").none(),
              nb::arg("row_stride").none(), nb::arg("stream").none() = 0, nb::kw_only(),
              nb::arg("row_of").none() = nb::none(), nb::arg("inputs").none() = nb::none(),

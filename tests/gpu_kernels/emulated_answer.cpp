@@ -5,12 +5,22 @@
 
 #include "gpu_writer/answer_kernel.cu"  // NOLINT(bugprone-suspicious-include)
 
+// No rows have a source here.
+cudaError_t croupier::gpu_writer::head::launch_computed_answers(const LeanRows&, const LeanSlice&,
+                                                                const QueueMemory&, std::uint64_t,
+                                                                const DeliveredTokens&, const ToldRows&,
+                                                                cudaStream_t) {
+    return cudaErrorLaunchFailure;
+}
+
 namespace croupier::testing {
 
 void serve_link(const gpu_writer::QueueMemory& queue, std::uint64_t turn,
                 const gpu_writer::DeliveredTokens& tokens) {
-    gpu::run_grid(1, 1, gpu_writer::kAnswerThreads,
-                  [&] { gpu_writer::answer_requests<proto::Dtype::bf16>({}, {}, queue, turn, tokens, {}); });
+    gpu::run_grid(1, 1, gpu_writer::kAnswerThreads, [&] {
+        gpu_writer::answer_requests<proto::Dtype::bf16, gpu_writer::StoredBlocks>({}, {}, queue, turn, tokens,
+                                                                                  {}, {});
+    });
 }
 
 namespace {
@@ -20,8 +30,9 @@ struct AnswerEntry {
     static void launch(const gpu_writer::LeanRows& rows, const gpu_writer::LeanSlice& slice,
                        const gpu_writer::QueueMemory& queue, std::uint64_t pass,
                        const gpu_writer::ToldRows& told) {
-        gpu::run_grid(1, 1, gpu_writer::kAnswerThreads,
-                      [&] { gpu_writer::answer_entry<D>(rows, slice, queue, pass, 0, told); });
+        gpu::run_grid(1, 1, gpu_writer::kAnswerThreads, [&] {
+            gpu_writer::answer_entry<D>(rows, slice, queue, pass, 0, told, gpu_writer::StoredBlocks{});
+        });
     }
 };
 

@@ -193,7 +193,7 @@ class Step {
         record.slice = slice_at(to.slice, of_);
         record.end = words.end(ticket_);
         record.end.next = ring_.next();
-        if (how_.copies) record.kept = reinterpret_cast<std::byte*>(kept().data());
+        if (how_.copies) record.kept = reinterpret_cast<std::byte*>(kept().data()) + lead_bytes();
         std::fill(inputs_.begin(), inputs_.end(), 0);
         if (how_.windows) {
             record.windows = 1;
@@ -221,8 +221,11 @@ class Step {
     }
 
     gpu_writer::LeanTarget target() const { return {0, shape_.layout, shape_.room}; }
+    std::size_t lead_bytes() const {
+        return std::size_t{shape_.slice.lead} * proto::element_bytes(of_.geometry.dtype);
+    }
     std::size_t pitch() const {
-        return (std::size_t{shape_.slice.entries} * proto::element_bytes(of_.geometry.dtype) + 15) / 16 * 16;
+        return std::size_t{shape_.slice.blocks} * proto::kBlockIds * proto::element_bytes(of_.geometry.dtype);
     }
     std::vector<uint4>& kept() {
         if (kept_rows_.empty()) kept_rows_ = aligned_memory(of_.columns() * pitch());

@@ -68,20 +68,22 @@ TEST_CASE("a replay keeps rows where the record says, aligned or not, and then t
     const std::uint32_t entries = GENERATE(1U, 7U, 8U, 64U, 129U);
     const std::uint32_t skipped = GENERATE(0U, 1U, 8U);
     const std::uint32_t stride = entries + GENERATE(0U, 3U, 8U);
+    const std::uint32_t lead = GENERATE(0U, 5U, 8U);
+    const std::uint32_t blocks = (lead + entries + 63) / 64;
     std::vector<uint4> memory(skipped + kColumns * stride);
     auto* const codes = reinterpret_cast<std::uint16_t*>(memory.data());
     for (std::uint32_t i = 0; i < skipped + kColumns * stride; ++i)
         codes[i] = static_cast<std::uint16_t>(i + 1);
     testing::ReplayRing ring(2, kColumns);
-    const std::size_t pitch = (std::size_t{entries} * 2 + 15) / 16 * 16;
+    const std::size_t pitch = std::size_t{blocks} * 128;
     std::vector<uint4> kept(kColumns * pitch / sizeof(uint4));
-    const gpu_writer::LeanRows rows{codes + skipped, stride, proto::Dtype::bf16, 0, entries, 1, 0};
+    const gpu_writer::LeanRows rows{codes + skipped, stride, proto::Dtype::bf16, lead, entries, blocks, 0};
     gpu_writer::LeanRecord record;
     record.ticket = 1;
     record.opening = 9;
     record.slot = 1;
     record.slice.columns = kColumns;
-    record.kept = reinterpret_cast<std::byte*>(kept.data());
+    record.kept = reinterpret_cast<std::byte*>(kept.data()) + std::size_t{lead} * 2;
     record.told = 5;
     ring.tell(1, 5);
     ring.begin(record, std::vector<gpu_writer::LeanWant>(kColumns));

@@ -113,11 +113,18 @@ GpuLeanStep::~GpuLeanStep() {
 }
 
 void GpuLeanStep::compute(const gpu_writer::EnqueuedHead& head) {
-    const gpu_writer::LeanMaxima maxima = gpu_writer::lean_maxima(scratch_.get(), rows_.dtype, rows_.blocks);
-    need_cuda(cudaMemsetAsync(maxima.codes, kPoison, maxima.stride * columns_, stream_.get()),
-              "poison maxima");
-    need_cuda(cudaMemsetAsync(logits_.get(), kPoison, rows_.row_stride * columns_ * 2, stream_.get()),
-              "poison rows");
+    const gpu_writer::LeanMeasured measured =
+        gpu_writer::lean_measured(scratch_.get(), rows_.dtype, rows_.blocks, columns_);
+    const std::uint64_t stride = std::uint64_t{rows_.blocks} * proto::kBlockIds;
+    logits_ = on_gpu<std::byte>(nullptr, stride * columns_ * 2);
+    const auto poison = [&](void* at, std::size_t bytes) {
+        need_cuda(cudaMemsetAsync(at, kPoison, bytes, stream_.get()), "poison what is computed");
+    };
+    poison(measured.maxima, measured.maxima_stride * columns_);
+    poison(measured.sums, measured.sums_stride * columns_ * sizeof(gpu_writer::LeanSums));
+    poison(logits_.get(), stride * columns_ * 2);
+    rows_.logits = logits_.get() + rows_.lead * sizeof(std::uint16_t);
+    rows_.row_stride = stride;
     gpu_writer::head::HeadProduct product;
     product.dtype = rows_.dtype;
     product.hidden = head.hidden;
@@ -129,10 +136,21 @@ void GpuLeanStep::compute(const gpu_writer::EnqueuedHead& head) {
     product.entries = rows_.entries;
     product.lead = rows_.lead;
     product.logits = reinterpret_cast<std::uint16_t*>(logits_.get());
-    product.logits_stride = rows_.row_stride;
-    product.maxima = reinterpret_cast<std::uint16_t*>(maxima.codes);
-    product.maxima_stride = maxima.stride / sizeof(std::uint16_t);
+    product.first_block = rows_.first_block;
+    product.logits_stride = stride;
+    product.maxima = reinterpret_cast<std::uint16_t*>(measured.maxima);
+    product.maxima_stride = measured.maxima_stride / sizeof(std::uint16_t);
+    if (columns_ <= gpu_writer::head::kMostTold) {
+        product.wants = reinterpret_cast<const gpu_writer::LeanWant*>(wants_.address());
+        product.sums = measured.sums;
+        product.sums_stride = measured.sums_stride;
+        product.floors = measured.floors;
+        rows_.source = {head.hidden,        head.hidden_stride, head.weight,
+                        head.weight_stride, head.elements,      product.wants};
+        rows_.has_sums = true;
+    }
     need_cuda(gpu_writer::head::launch_head(product, stream_.get()), "multiply by a head");
+    need_cuda(cudaStreamSynchronize(stream_.get()), "multiply by a head");
     rows_.has_maxima = true;
 }
 

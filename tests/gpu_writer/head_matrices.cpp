@@ -82,11 +82,17 @@ void HeadMatrices::fill(std::uint32_t seed) {
     fill_rows(shape_.dtype, weight_.get(), stride() * shape_.entries, deviation, seed + 1);
 }
 
+void HeadMatrices::put_hidden(std::uint32_t row, std::uint32_t element, float value) {
+    const std::uint16_t code = code_of(shape_.dtype, value);
+    need_cuda(
+        cudaMemcpy(hidden_.get() + row * stride() + element, &code, sizeof(code), cudaMemcpyHostToDevice),
+        "put an element");
+}
+
 void HeadMatrices::overwrite(void* stream) {
     auto* const behind = static_cast<cudaStream_t>(stream);
-    need_cuda(cudaMemsetAsync(hidden_.get(), 0xFF, stride() * shape_.rows * 2, behind), "overwrite matrices");
-    need_cuda(cudaMemsetAsync(weight_.get(), 0xFF, stride() * shape_.entries * 2, behind),
-              "overwrite matrices");
+    need_cuda(cudaMemsetAsync(hidden_.get(), 0xFF, stride() * shape_.rows * 2, behind),
+              "overwrite hidden states");
 }
 
 gpu_writer::EnqueuedHead HeadMatrices::head() const {

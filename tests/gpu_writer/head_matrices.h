@@ -26,7 +26,8 @@ class HeadMatrices {
 
     // Others in their place; what was enqueued must be done.
     void fill(std::uint32_t seed);
-    // Behind what the stream holds already, nothing but NaN.
+    void put_hidden(std::uint32_t row, std::uint32_t element, float value);
+    // Behind what the stream holds already, hidden states of nothing but NaN.
     void overwrite(void* stream);
 
     gpu_writer::EnqueuedHead head() const;

@@ -1,6 +1,7 @@
 // Steps whose rows the writer computes: they are those of the same logits, computed by another kernel.
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <limits>
 #include <memory>
 #include <random>
 #include <utility>
@@ -188,12 +189,12 @@ std::unique_ptr<testing::CapturedGraph> capture(testing::WriterUnderTest& writer
 
 // Two sessions alike: one computes its rows, the other is given them.
 struct Sessions {
-    Sessions()
-        : computed(Way::copied, testing::lean_geometry()), given(Way::automatic, testing::lean_geometry()) {}
+    explicit Sessions(proto::Dtype dtype = proto::Dtype::bf16)
+        : computed(Way::copied, geometry_of(dtype)), given(Way::automatic, geometry_of(dtype)) {}
 
     std::uint32_t vocab() const { return computed.files.segment.geometry().vocab; }
     HeadMatrices matrices(std::uint32_t rows) const {
-        return HeadMatrices({proto::Dtype::bf16, rows, 136, vocab(), 0, 8}, 1);
+        return HeadMatrices({computed.files.segment.geometry().dtype, rows, 136, vocab(), 0, 8}, 1);
     }
     void begin(std::uint64_t step) {
         for (LeanSession* each : {&computed, &given}) {
@@ -207,7 +208,8 @@ struct Sessions {
             REQUIRE(each->writer.begin(step) == 0);
         }
     }
-    // What was enqueued of the one is what these rows make of the other. The matrices may be others by then.
+    // What was enqueued of the one is what these rows make of the other. The hidden states may be others by
+    // then.
     void check(std::uint64_t step, const Rows& rows, HeadMatrices& matrices) {
         check(step, Arrays{}.put(given.writer, rows), matrices);
     }
@@ -229,6 +231,11 @@ struct Sessions {
     LeanSession given;
 
   private:
+    static proto::Geometry geometry_of(proto::Dtype dtype) {
+        proto::Geometry geometry = testing::lean_geometry();
+        geometry.dtype = dtype;
+        return geometry;
+    }
     static Bytes part_of(const LeanSession& of, std::uint64_t step) {
         const shm::Segment& segment = of.files.segment;
         const auto* part = reinterpret_cast<const unsigned char*>(segment.lean(segment.slot_of(step), 0));
@@ -287,8 +294,18 @@ TEST_CASE("the head's product measures usual vocabularies as their logits do", "
     check_computed(testing::drawn_case(32000, random), 2048, random);
 }
 
-TEST_CASE("a step of hidden states is that of their logits, also when nothing tells its columns",
-          "[head][sanitized]") {
+TEST_CASE("a few products and answers of heads, for a sanitizer of the kernels", "[head][sanitized]") {
+    if (!can_multiply()) return;
+    Random random(4);
+    for (const std::uint32_t columns : {3U, 40U, 70U}) {
+        LeanCase of = testing::usual_case(700, columns, 16);
+        if (columns == 40) of.geometry.dtype = proto::Dtype::fp16;
+        vary_wants(of, random);
+        check_computed(of, 72, random);
+    }
+}
+
+TEST_CASE("a step of hidden states is that of their logits, also when nothing tells its columns", "[head]") {
     if (!can_multiply()) return;
     Sessions sessions;
     HeadMatrices matrices = sessions.matrices(kColumns + 2);
@@ -309,8 +326,56 @@ TEST_CASE("a step of hidden states is that of their logits, also when nothing te
     }
 }
 
+TEST_CASE("a step of hidden states in fp16, or with values that are no numbers, is that of their logits",
+          "[head]") {
+    if (!can_multiply()) return;
+    for (const proto::Dtype dtype : {proto::Dtype::bf16, proto::Dtype::fp16}) {
+        Sessions sessions(dtype);
+        HeadMatrices matrices = sessions.matrices(kColumns);
+        for (std::uint32_t step = 0; step < 4; ++step) {
+            testing::synchronise_gpu();
+            matrices.fill(step);
+            if (step == 1) matrices.put_hidden(1, 7, std::numeric_limits<float>::quiet_NaN());
+            if (step == 2) matrices.put_hidden(2, 9, std::numeric_limits<float>::infinity());
+            const Rows logits = matrices.logits();
+            sessions.begin(step);
+            need_done(try_enqueue(sessions.computed.writer, matrices.head()));
+            sessions.check(step, logits, matrices);
+        }
+    }
+}
+
+TEST_CASE("a column whose row is none of the hidden states has none", "[head]") {
+    if (!can_multiply()) return;
+    Sessions sessions;
+    HeadMatrices matrices = sessions.matrices(kColumns + 2);
+    const Arrays arrays{{static_cast<std::int32_t>(kColumns + 2), 0, 3}, {}, {}};
+    const Rows logits = gathered(matrices.logits(), {-1, 0, 3});
+    sessions.begin(0);
+    const croupier_rows of_head = arrays.put(sessions.computed.writer);
+    need_done(try_enqueue(sessions.computed.writer, matrices.head(), &of_head));
+    sessions.check(0, logits, matrices);
+}
+
+TEST_CASE("a writer says whether it computes rows, and how much memory they have", "[head]") {
+    if (!can_multiply()) return;
+    Sessions sessions;
+    const auto info_of = [](LeanSession& of) {
+        croupier_writer_info info;
+        croupier_writer_info_init(&info);
+        REQUIRE(croupier_writer_get_info(of.writer.get(), &info, nullptr) == 0);
+        return info;
+    };
+    CHECK(info_of(sessions.computed).computes_head == 1);
+    CHECK(info_of(sessions.given).computes_head == 0);
+    const proto::Geometry& geometry = sessions.computed.files.segment.geometry();
+    const std::uint64_t rows = std::uint64_t{geometry.slots} * geometry.max_batch;
+    CHECK(info_of(sessions.computed).row_bytes == rows * (geometry.blocks() * 128 + 16384));
+    CHECK(info_of(sessions.given).row_bytes == 0);
+}
+
 TEST_CASE("a window of hidden states is that of their logits, with what its rows were computed from",
-          "[head][sanitized]") {
+          "[head]") {
     if (!can_multiply()) return;
     Sessions sessions;
     HeadMatrices matrices = sessions.matrices(kColumns + 2);
@@ -330,7 +395,7 @@ TEST_CASE("a window of hidden states is that of their logits, with what its rows
     }
 }
 
-TEST_CASE("a replay multiplies what stands in its matrices then, for its rows alone", "[head][sanitized]") {
+TEST_CASE("a replay multiplies what stands in its matrices then, for its rows alone", "[head]") {
     if (!can_multiply()) return;
     // Of a named constant Catch would keep references, and of the sums behind it to nothing.
     const auto rows = GENERATE(as<std::uint32_t>(), kColumns, kColumns - 1, kColumns + 3);

@@ -40,11 +40,20 @@ struct dim3 {
 struct alignas(16) uint4 {
     unsigned x, y, z, w;
 };
+enum cudaLaunchAttributeID { cudaLaunchAttributeProgrammaticStreamSerialization };
+struct cudaLaunchAttribute {
+    cudaLaunchAttributeID id;
+    struct {
+        int programmaticStreamSerializationAllowed;
+    } val;
+};
 struct cudaLaunchConfig_t {
     dim3 gridDim;
     dim3 blockDim;
     std::size_t dynamicSmemBytes = 0;
     cudaStream_t stream = nullptr;
+    cudaLaunchAttribute* attrs = nullptr;
+    unsigned numAttrs = 0;
 };
 
 // What the CPU's side takes: memory is this process's, and whatever is enqueued is done at once.

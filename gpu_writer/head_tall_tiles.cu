@@ -2,6 +2,6 @@
 
 namespace croupier::gpu_writer::head {
 
-const HeadTiles kTiles256 = tiles_of<256, 2, 1, 4>("256x128");
+const HeadTiles kTallTiles128 = tiles_of<128, 2, 4>("128x256");
 
 }  // namespace croupier::gpu_writer::head
