@@ -2,11 +2,12 @@
 # The fused head on one Hopper GPU: from the repository's root, with build/bundle of `./dev bundle` and the wheel of `./dev wheel`.
 #     bench/head/gpu.sh OUT
 # PARTS: tests (of test_gpu_writer), kernels (head_bench: checks, and times beside cuBLAS), steps (microseconds from hidden
-# states to tokens, steps.json; no token of exact sums may differ) and sanitizer (the tests under compute-sanitizer). STEPS has
-# options of steps.py, KERNELS those of head_bench. The status is how many parts failed.
+# states to tokens, steps.json; no token of exact sums may differ), peers (the same beside others' samplers, peers.json) and
+# sanitizer (the tests under compute-sanitizer). STEPS has options of steps.py, PEERS of peers.py, KERNELS of head_bench. The
+# status is how many parts failed.
 set -uo pipefail
 cd "$(dirname "$0")/../.." || exit
-[ $# -eq 1 ] || { sed -n 2,7p bench/head/gpu.sh >&2; exit 2; }
+[ $# -eq 1 ] || { sed -n 2,8p bench/head/gpu.sh >&2; exit 2; }
 out=$1 parts=${PARTS:-tests,kernels,steps,sanitizer}
 run=$PWD/build/bundle/run failures=0
 mkdir -p "$out"
@@ -27,13 +28,22 @@ export CROUPIER_TEST_GPU=required
 TAIL=25 part tests 150 "$run" test_gpu_writer "[head],*hidden states*"
 read -ra kernels <<<"${KERNELS:---seconds 20}"
 part kernels 30 "$run" head_bench --records "$out/kernels.jsonl" "${kernels[@]}"
-if wants steps; then
+if wants steps || wants peers; then
     . bench/gpu/venv.sh
+    export PYTHONPATH=bench/vllm:bench/verified:bench/windows:bench/gpu${PYTHONPATH:+:$PYTHONPATH}
     read -ra steps <<<"${STEPS:-}"
-    PYTHONPATH=bench/vllm:bench/verified:bench/windows:bench/gpu part steps 110 "$venv_python" bench/head/steps.py \
-        "$out/steps.json" "${steps[@]}"
+    part steps 110 "$venv_python" bench/head/steps.py "$out/steps.json" "${steps[@]}"
+    read -ra peers <<<"${PEERS:-}"
+    part peers 150 "$venv_python" bench/head/peers.py "$out/peers.json" "${peers[@]}"
 fi
 checker=$(command -v compute-sanitizer || echo /usr/local/cuda/bin/compute-sanitizer)
-TAIL=8 part sanitizer 150 "$run" "$checker" --error-exitcode 9 build/bundle/bin/test_gpu_writer "[head][sanitized]"
+sanitize() {
+    for tool in memcheck racecheck; do
+        "$run" "$checker" --tool "$tool" --error-exitcode 9 build/bundle/bin/test_gpu_writer "[head][sanitized]" || return
+    done
+}
+export -f sanitize
+export run checker
+TAIL=8 part sanitizer 60 bash -c sanitize
 printf '[%3d s] %d part(s) failed; results are in %s\n' "$SECONDS" "$failures" "$out"
 exit "$failures"
