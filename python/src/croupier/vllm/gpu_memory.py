@@ -15,6 +15,8 @@ from .options import Options
 
 # Of a step's row beside what is measured of its blocks: what it wants and where it is sent.
 _ROW = 512
+# A step's hidden states, from which rows are computed again (gpu_writer/head_rows.h).
+_KEPT_HIDDEN = 16 << 10
 # Whatever the session's size is: kernels, streams, counters.
 ANYHOW = 32 << 20
 
@@ -41,16 +43,18 @@ def of_rows_writer(vocab: int, ranks: int, element: int, rows: int) -> int:
 
 def of_lean_writer(vocab: int, ranks: int, element: int, slots: int, rows: int, masks: int) -> int:
     """Grammar masks of the steps in flight, and what is measured of one step's rows."""
-    # Blocks of 64 ids, measured in chunks of 128 blocks: a maximum, a rank in the race and a weight of each.
+    # Blocks of 64 ids, measured in chunks of 128 blocks: a maximum, a rank in the race, a weight and two sums
+    # of each.
     chunks = 1 + vocab // (64 * 128 * ranks)
-    measured = chunks * (128 * (element + 4 + 1) + 12)
+    measured = chunks * (128 * (element + 4 + 1 + 8) + 12)
     return ANYHOW + slots * masks * _up(-(-vocab // 32) * 4, 64) + rows * (measured + _ROW)
 
 
 def of_computed_rows(vocab: int, ranks: int, element: int, slots: int, rows: int) -> int:
-    """Of a fused head: the logits of the steps in flight, and numbers of rows."""
-    # vLLM pads a vocabulary to equal parts of 64 ids.
-    return rows * (slots * _up(-(-vocab // ranks), 64) * element + 8)
+    """Of a fused head: the logits and hidden states of the steps in flight, and numbers of rows."""
+    # In whole blocks of 64 ids, of which a rank's first and last may be other ranks' too.
+    logits = (_up(-(-vocab // ranks), 64) + 64) * element
+    return rows * (slots * (logits + _KEPT_HIDDEN) + 8)
 
 
 def keep_plans_apart(startup_plan: ModuleType) -> None:
