@@ -152,7 +152,7 @@ class TwoHosts:
 
 
 class OneNetwork(TwoHosts):
-    """In all but their network, for a kernel that has no namespaces of it: nothing delays or cuts it."""
+    """Two hosts in all but their network, for a kernel without namespaces: nothing delays or cuts it."""
 
     addresses = ("127.0.0.1", "127.0.0.2")
     interface = "lo"
