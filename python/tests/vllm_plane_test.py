@@ -14,6 +14,7 @@ pytest.importorskip("host_engine", exc_type=ImportError)
 
 from vllm import SamplingParams  # noqa: E402
 
+from croupier import Error  # noqa: E402
 from croupier.vllm.parameters import Limits  # noqa: E402
 from croupier.vllm.plane import Plane  # noqa: E402
 from croupier.vllm.sequences import Sequences  # noqa: E402
@@ -333,3 +334,23 @@ def test_a_name_that_is_used_again_begins_anew(engine: Engine) -> None:
     engine.schedule(cached={"r": (3, 1)})
     engine.schedule([new("r", prompt=9)], finished=["r"])
     engine.schedule(cached={"r": (9, 1)})
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("peer_gone", "The relay on the last stage's host has died"),
+        ("daemon_gone", "step 1 was not decided within 1 s"),
+    ],
+)
+def test_why_a_step_has_no_decisions_is_told(
+    name: str, text: str, engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def wait(_: float) -> None:
+        raise Error(0, name, "so it is")
+
+    monkeypatch.setattr(engine.session, "wait", wait)
+    monkeypatch.setattr(engine.session, "segment_path", "/dev/shm/croupier/croupier-x-1.seg", raising=False)
+    engine.schedule([new("a")])
+    with pytest.raises(RuntimeError, match=f"(?s){text}.*so it is|so it is.*{text}"):
+        engine.collect()

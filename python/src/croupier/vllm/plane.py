@@ -203,6 +203,11 @@ class Plane:
             if answer is not None:
                 return answer
         except Error as error:
+            if error.name == "peer_gone":
+                raise RuntimeError(
+                    f"step {step}: {error}. The relay on the last stage's host has died, or the hosts could "
+                    "not reach each other for more than 10 s: start the engine again"
+                ) from error
             why = str(error)
         raise RuntimeError(
             f"step {step} was not decided within {self._timeout:g} s ({why}); "
