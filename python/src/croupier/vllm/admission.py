@@ -5,16 +5,13 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-import numpy as np
-
-from croupier import Error, Params, decide
+from croupier.serving.admission import check_ranges
+from croupier.serving.parameters import Limits
 
 from .options import Options
-from .parameters import Limits, translate
+from .parameters import translate
 from .requirements import check_engine
 from .sequences import NO_PROMPT_IDS
-
-_PROBE = np.zeros(64, dtype=np.float32)
 
 
 def limits_of(options: Options, vllm_config: Any) -> Limits:
@@ -32,15 +29,7 @@ def limits_of(options: Options, vllm_config: Any) -> Limits:
 
 def check_request(sampling: Any, limits: Limits) -> None:
     """Raises a ValueError that names the parameter and what would be right."""
-    request = translate(sampling, limits)
-    # Ids are the engine's to check, and it has checked them; ranges are the library's, and a decision about
-    # a small row asks for all of them.
-    params = {**request.params, "seed": request.seed or 0, "eos_token_id": -1}
-    try:
-        # It keeps its Decider, which takes a hundred times as long to make as this decision.
-        decide(_PROBE, params=Params(**params))
-    except Error as error:
-        raise ValueError(f"Croupier cannot sample as this request asks: {error.text}") from error
+    check_ranges(translate(sampling, limits))
 
 
 def install(input_processor: type) -> None:

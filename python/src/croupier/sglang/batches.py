@@ -1,0 +1,54 @@
+"""A batch between its start and its result, as every rank of the engine knows it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from typing import Any
+
+from croupier.serving.reasons import failed, refused
+
+
+@dataclass(eq=False)
+class Batch:
+    reqs: list[Any]
+    """SGLang's, one for each row of logits."""
+    places: list[int]
+    """The rows that draw a token: the step's columns."""
+    coming: frozenset[int] = frozenset()
+    """Of the requests whose prompt it completes: the objects' ids."""
+    errors: dict[int, str] = field(default_factory=dict)
+    """Why the request of a row ends without a token."""
+    step: int | None = None
+    """None: nothing was submitted."""
+    sequences: list[Any] = field(default_factory=list)
+    """Of the columns, where the session is."""
+    masks: list[Any] | None = None
+    """Of the columns, where they are verified."""
+    rows: Any = None
+    """Their logits, where they are verified."""
+    tokens: Any = None
+    """The columns' decisions, on the rank's device; -1 where there is no token."""
+    answer: Any = None
+    """The session's, once it has come."""
+
+    @property
+    def is_whole(self) -> bool:
+        return len(self.places) == len(self.reqs)
+
+    def drop(self, is_gone: Any) -> None:
+        """Leaves out the columns of requests that have ended since the batch was started."""
+        kept = [column for column, place in enumerate(self.places) if not is_gone(self.reqs[place])]
+        if len(kept) < len(self.places):
+            self.places = [self.places[column] for column in kept]
+
+
+def end_with_error(req: Any, reason: str, is_refused: bool) -> None:
+    """Has the scheduler end a request with its next token, and the server answer with the reason."""
+    from sglang.srt.managers.schedule_batch import FINISH_ABORT
+
+    if is_refused:
+        req.to_finish = FINISH_ABORT(refused(reason), HTTPStatus.BAD_REQUEST, "BadRequestError")
+    else:
+        status = HTTPStatus.INTERNAL_SERVER_ERROR
+        req.to_finish = FINISH_ABORT(failed(reason), status, "InternalServerError")

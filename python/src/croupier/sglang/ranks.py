@@ -1,0 +1,48 @@
+"""A rank's plane, when its scheduler has been made: the model is loaded, and its CUDA graphs are captured."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from sglang.srt.distributed import get_tp_group
+
+from croupier import Writer
+
+from . import logits
+from .admission import Admission
+from .options import Options
+from .plane import Plane
+from .session import OpenSession
+
+
+def open_plane(scheduler: Any, options: Options) -> Plane:
+    """On all ranks of an engine at once."""
+    runner, group = scheduler.tp_worker.model_runner, get_tp_group()
+    admission = Admission(options, scheduler.server_args)
+    rank, ranks = group.rank_in_group, group.world_size
+    session = None
+    if rank == 0:
+        geometry = geometry_of(runner, scheduler.model_config.vocab_size, ranks)
+        session = OpenSession(scheduler, options, admission, geometry, scheduler.ps.dp_rank or 0)
+    try:
+        path = session.session.segment_path if session is not None else None
+        if ranks > 1:
+            path = group.broadcast_object(path, src=0)
+        device = torch.device(runner.device)
+        if device.type == "cuda":
+            device = torch.device("cuda", runner.gpu_id)
+        writer = Writer(path, rank=rank, device=-1 if device.type == "cpu" else device.index)
+        return Plane(admission, writer, session, device, options.timeout, options.verify_every)
+    except BaseException:
+        if session is not None:
+            session.close()
+        raise
+
+
+def geometry_of(runner: Any, vocab: int, ranks: int) -> dict[str, Any]:
+    """The session's shards."""
+    found = {"vocab": vocab, "tp": ranks, "dtype": logits.type_of(runner)}
+    if ranks > 1:
+        found["padded_vocab"] = ranks * logits.ids_of(runner, vocab, ranks)
+    return found

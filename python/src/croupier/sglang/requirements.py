@@ -1,0 +1,79 @@
+"""Which engines Croupier samples for. The others are refused when they start, by what stands in the way."""
+
+from __future__ import annotations
+
+import importlib.metadata
+from typing import Any
+
+from .options import VARIABLE, Options
+
+RELEASES = ("0.5.17",)
+# A flag of the server and the values with which Croupier samples.
+_FLAGS: tuple[tuple[str, tuple[Any, ...], str], ...] = (
+    ("speculative_algorithm", (None,), "speculative decoding is not supported; leave it out"),
+    ("enable_dp_attention", (False,), "leave it out"),
+    ("enable_dp_lm_head", (False,), "leave it out"),
+    ("pp_size", (1,), "1 would be right"),
+    ("nnodes", (1,), "one host would be right: ranks share memory with the daemon"),
+    ("attn_cp_size", (1,), "1 would be right"),
+    ("dcp_size", (1,), "1 would be right"),
+    ("dllm_algorithm", (None,), "diffusion models draw no token at a time"),
+    ("is_embedding", (False,), "embedding models draw no tokens"),
+    ("disaggregation_mode", ("null",), "'null' would be right"),
+    ("enable_pdmux", (False,), "leave it out"),
+    ("enable_mis", (False,), "leave it out"),
+    ("rl_on_policy_target", (None,), "leave it out"),
+    ("elastic_ep_backend", (None,), "leave it out"),
+    ("enable_two_batch_overlap", (False,), "leave it out"),
+)
+_GRAMMARS = ("xgrammar", "llguidance", "none")
+_DEVICES = ("cuda", "cpu")
+
+
+def installed_release() -> str:
+    try:
+        return importlib.metadata.version("sglang")
+    except importlib.metadata.PackageNotFoundError:
+        return "of an unknown release"
+
+
+def check_release(options: Options) -> None:
+    """Raises a ValueError where the installed SGLang is another one than Croupier was tested with."""
+    release = installed_release()
+    if not options.untested and release not in RELEASES:
+        raise ValueError(
+            f"Croupier does not support SGLang {release}. It supports {' and '.join(RELEASES)}, because the "
+            "plugin relies on parts of SGLang that change between releases: "
+            f"pip install sglang=={RELEASES[-1]}. "
+            f"To try it with this release: {VARIABLE}='{{\"untested\": true}}'"
+        )
+
+
+def check_engine(server_args: Any, options: Options) -> None:
+    """Raises a ValueError that names what this engine has and what would be right."""
+    for fault in faults(server_args, options):
+        raise ValueError(f"Croupier cannot sample for this engine: {fault}")
+
+
+def faults(server_args: Any, options: Options) -> list[str]:
+    found = []
+    for name, values, instead in _FLAGS:
+        # A flag that this release lacks is off.
+        value = getattr(server_args, name, values[0])
+        if value not in values:
+            found.append(f"{name} is {value!r}; {instead}")
+    if server_args.grammar_backend not in (None, *_GRAMMARS):
+        found.append(
+            f"grammar_backend is {server_args.grammar_backend!r}, whose masks are no bits; "
+            f"{', '.join(_GRAMMARS)} would be right"
+        )
+    if server_args.device not in (None, *_DEVICES):
+        found.append(f"device is {server_args.device!r}; {' or '.join(_DEVICES)} would be right")
+    if server_args.sampling_backend == "ascend":
+        found.append("sampling_backend is 'ascend'; leave it out")
+    for name, what in (("tp_size", "tensor parallelism"), ("dp_size", "data parallelism")):
+        if (size := getattr(server_args, name)) > 1 and not options.untested:
+            found.append(
+                f"{name} is {size}: {what} was never run on GPUs; 1 would be right, or the option untested"
+            )
+    return found

@@ -1,0 +1,158 @@
+"""The session of an engine, in the process of TP rank 0."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+from dataclasses import replace
+from logging import getLogger
+from typing import Any
+
+import numpy as np
+
+from croupier import Error, Session
+from croupier.serving.keeper import Keeper
+from croupier.serving.opening import Opening
+from croupier.serving.private_daemon import lean_samplers_of
+from croupier.serving.shared_memory import room_of
+from croupier.serving.verify import Verifier
+
+from .admission import Admission
+from .batches import Batch
+from .options import Options
+from .sequences import Sequence, Sequences
+
+logger = getLogger("sglang.srt.croupier")
+
+# Two batches are in flight where SGLang overlaps them, and their slots are free two steps later.
+_SLOTS = 4
+_FEWER = "a smaller --max-running-requests"
+
+
+class OpenSession:
+    def __init__(
+        self, scheduler: Any, options: Options, admission: Admission, geometry: dict[str, Any], replica: int
+    ) -> None:
+        limits = admission.limits
+        most = scheduler.max_running_requests
+        # Room for the tokens of steps that the engine has in flight beyond a sequence's last one.
+        longest = scheduler.model_config.context_len + _SLOTS
+        own, alone = options, options
+        if limits.transport == "lean":
+            engines = scheduler.server_args.dp_size
+            own = replace(options, samplers=lean_samplers_of(options, engines))
+            alone = replace(options, samplers=lean_samplers_of(options, 1))
+        # Retracted ones stay in the table.
+        sequences_at_once = 2 * most + 16
+        self._opening = Opening(options, own, logger, _FEWER)
+        self._ends = contextlib.ExitStack()
+        with contextlib.ExitStack() as ends:
+            ends.callback(self._leave)
+            self.session: Session = self._opening.open(
+                lambda at: at(),
+                name=options.session_name(replica),
+                max_batch=most,
+                steps_in_flight=_SLOTS,
+                max_sequences=sequences_at_once,
+                max_length=longest,
+                max_bias=limits.max_bias,
+                max_stop_ids=limits.max_stop_ids,
+                max_list_tokens=limits.max_list_tokens,
+                mask_rows=most,
+                max_logprobs=limits.max_logprobs,
+                # A lean step has them in another way.
+                summaries=int(options.summaries and limits.transport != "lean"),
+                transport=limits.transport,
+                **({"hotness_file": options.hotness_file} if options.hotness_file else {}),
+                **geometry,
+            )
+            ends.callback(self._close_session)
+            keeper = Keeper(self.session.segment_path, alone, self._opening.daemon, logger.warning)
+            ends.callback(keeper.close)
+            self._verifier = None
+            if options.verify_every:
+                self._verifier = Verifier(geometry["vocab"], longest, options.verify_report, logger.info)
+                ends.callback(self._verifier.close)
+            self._ends = ends.pop_all()
+        seeds = random.Random(f"{scheduler.server_args.random_seed} {replica}")
+        self.sequences = Sequences(self.session, geometry["vocab"], seeds)
+        self._words = -(-geometry["vocab"] // 32)
+        self._last: list[Any] = []
+        self._last_sequences: list[Sequence] = []
+        self._last_uids: list[int] = []
+        logger.info(
+            "Croupier decides the tokens: %s, %s, %s", self.session.segment_path, limits.transport, geometry
+        )
+        cached = scheduler.max_total_num_tokens
+        room = room_of(self.session.segment_path, sequences_at_once, cached, longest, _FEWER)
+        logger.warning(room.advice) if room.advice else logger.info(room.text)
+
+    def submit(self, batch: Batch, grammars: Any, is_verified: bool) -> int:
+        """Publishes a batch's columns; `grammars` are SGLang's, one for each row, or None."""
+        drawing = [batch.reqs[place] for place in batch.places]
+        if batch.coming or drawing != self._last:
+            self._last_sequences = [self._sequence_of(req, id(req) in batch.coming) for req in drawing]
+            self._last_uids = [sequence.uid for sequence in self._last_sequences]
+            self._last = drawing
+        batch.sequences = self._last_sequences
+        masks = rows = None
+        if grammars is not None:
+            masks, rows = self._masks_of(batch, grammars)
+            if is_verified and masks is not None:
+                batch.masks = [None if row is None else masks[row] for row in rows]
+        return self.session.submit(self._last_uids, masks, rows)
+
+    def _sequence_of(self, req: Any, comes: bool) -> Sequence:
+        if comes:
+            return self.sequences.come(req, req.croupier_request)
+        if (known := self.sequences.get(req)) is not None:
+            return known
+        raise RuntimeError(
+            f"request {req.rid} decodes and its prompt was never computed; "
+            "this SGLang works otherwise than Croupier's plugin knows"
+        )
+
+    def _masks_of(self, batch: Batch, grammars: Any) -> tuple[np.ndarray | None, list[int | None] | None]:
+        from sglang.srt.constrained.base_grammar_backend import GrammarRow
+
+        entries, rows = [], []
+        for place in batch.places:
+            grammar = grammars[place]
+            wants = grammar is not None and not grammar.finished and not grammar.is_terminated()
+            rows.append(len(entries) if wants else None)
+            if wants:
+                entries.append(GrammarRow(row=len(entries), grammar=grammar))
+        if not entries:
+            return None, None
+        first = entries[0].grammar
+        bits = first.allocate_vocab_mask(vocab_size=32 * self._words, batch_size=len(entries), device="cpu")
+        first.fill_vocab_mask_batched(entries, bits)
+        # A tokenizer may have fewer ids than the model, and the rest is not allowed then; or more.
+        masks = np.zeros((len(entries), self._words), dtype=np.int32)
+        words = min(self._words, bits.shape[-1])
+        masks[:, :words] = bits[:, :words].numpy()
+        return masks, rows
+
+    def verify(self, batch: Batch, answer: Any) -> None:
+        names = [batch.reqs[place].rid for place in batch.places]
+        self._verifier.look(batch.step, names, batch.sequences, batch.masks, batch.rows, answer, self.session)
+
+    def close(self) -> None:
+        """A second call does nothing."""
+        self._ends.close()
+
+    def _leave(self) -> None:
+        if self._opening.daemon is not None:
+            self._opening.daemon.leave()
+
+    def _close_session(self) -> None:
+        try:
+            self.session.close()
+        except Error as error:
+            # The session has no client any more, which the next daemon sees.
+            logger.warning(
+                "the daemon was not told that %s is done with, and the next one removes it, as "
+                "`croupier cleanup` does: %s",
+                self.session.segment_path,
+                error,
+            )
