@@ -312,9 +312,10 @@ RELIED = [
 
 
 class Source:
-    """A vLLM in a wheel or in a folder."""
+    """A vLLM, or another package, in a wheel or in a folder."""
 
-    def __init__(self, place: Path) -> None:
+    def __init__(self, place: Path, package: str = "vllm") -> None:
+        self._package = package
         self._wheel = zipfile.ZipFile(place) if place.is_file() else None
         self._folder = place
         self._text: dict[str, str | None] = {}
@@ -325,19 +326,19 @@ class Source:
         if self._wheel is not None:
             names = self._wheel.namelist()
         else:
-            names = [f"{found.name}/" for found in self._folder.glob("vllm-*.dist-info")]
+            names = [f"{found.name}/" for found in self._folder.glob(f"{self._package}-*.dist-info")]
         for name in names:
-            if found := re.match(r"vllm-(\d[^/]*)\.dist-info/", name):
+            if found := re.match(rf"{self._package}-(\d[^/]*)\.dist-info/", name):
                 return found[1].partition("+")[0]
-        raise SystemExit(f"{self._folder}: it has no vllm-*.dist-info, which says its release")
+        raise SystemExit(f"{self._folder}: it has no {self._package}-*.dist-info, which says its release")
 
     def text(self, file: str) -> str | None:
         if file not in self._text:
             try:
                 if self._wheel is not None:
-                    self._text[file] = self._wheel.read(f"vllm/{file}").decode()
+                    self._text[file] = self._wheel.read(f"{self._package}/{file}").decode()
                 else:
-                    self._text[file] = (self._folder / "vllm" / file).read_text(encoding="utf-8")
+                    self._text[file] = (self._folder / self._package / file).read_text(encoding="utf-8")
             except (FileNotFoundError, KeyError):
                 self._text[file] = None
         return self._text[file]

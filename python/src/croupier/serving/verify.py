@@ -86,8 +86,14 @@ class Verifier:
             self._log(f"verify: a decision differs: {json.dumps(found)}")
 
     def close(self) -> None:
-        counts = {"verified": self.verified, "skipped": self.skipped, "differ": self.differ}
-        self._log(f"verify: {json.dumps(counts)}")
+        self._log(f"verify: {json.dumps(self._counts())}")
+        self.save()
+
+    def save(self) -> None:
+        """The report as it is by now: of an engine that may be killed."""
         if self._report:
             with open(self._report, "w", encoding="utf-8") as file:
-                json.dump({**counts, "differing": self.differing}, file, indent=1)
+                json.dump({**self._counts(), "differing": self.differing}, file, indent=1)
+
+    def _counts(self) -> dict[str, int]:
+        return {"verified": self.verified, "skipped": self.skipped, "differ": self.differ}

@@ -29,8 +29,8 @@ _CUSTOM = Extra(
     about_logprob_mode="",
 )
 _PENALTIES = ("repetition_penalty", "frequency_penalty", "presence_penalty")
-# As SGLang's kernels where a request has a min-p. Without one ours is theirs too, but for FlashInfer's kernel for
-# top-k and top-p alone: there a token has to be within p of all, not of the k.
+# As SGLang's kernels where a request has a min-p. Otherwise Croupier's default order is theirs too, but for
+# FlashInfer's kernel for top-k and top-p: there a token has to be within p of all, not of the k.
 _MIN_P_LAST = [
     "penalties",
     "dry",

@@ -136,6 +136,8 @@ class OpenSession:
     def verify(self, batch: Batch, answer: Any) -> None:
         names = [batch.reqs[place].rid for place in batch.places]
         self._verifier.look(batch.step, names, batch.sequences, batch.masks, batch.rows, answer, self.session)
+        # SGLang ends its schedulers by SIGKILL.
+        self._verifier.save()
 
     def close(self) -> None:
         """A second call does nothing."""

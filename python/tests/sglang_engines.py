@@ -1,0 +1,97 @@
+"""SGLang's own engine on this host's CPU, over a model of one layer: nothing of it is imitated."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+VOCAB = 512
+# The measurements' plugin, which makes logits uneven, is the tests' too.
+BENCH = Path(__file__).parents[2] / "bench" / "sglang"
+CONFIG = {
+    "architectures": ["Qwen2ForCausalLM"],
+    "model_type": "qwen2",
+    "hidden_size": 64,
+    "num_hidden_layers": 1,
+    "num_attention_heads": 2,
+    "num_key_value_heads": 2,
+    "intermediate_size": 64,
+    "vocab_size": VOCAB,
+    "max_position_embeddings": 512,
+    "rms_norm_eps": 1e-6,
+    "hidden_act": "silu",
+    "tie_word_embeddings": False,
+    "torch_dtype": "bfloat16",
+    "bos_token_id": 1,
+    "eos_token_id": 2,
+}
+FLAGS: dict[str, Any] = {
+    "device": "cpu",
+    "load_format": "dummy",
+    "skip_tokenizer_init": True,
+    "attention_backend": "torch_native",
+    "sampling_backend": "pytorch",
+    "grammar_backend": "none",
+    "max_running_requests": 16,
+    "context_length": 400,
+    "disable_cuda_graph": True,
+    "disable_radix_cache": True,
+    "mem_fraction_static": 0.5,
+    "random_seed": 1,
+    "log_level": "warning",
+}
+
+
+def plugin_of_weights(folder: Path) -> None:
+    """As an installation would make it known."""
+    info = folder / "croupier_weights-0.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: croupier-weights\nVersion: 0\n")
+    (info / "entry_points.txt").write_text("[sglang.srt.plugins]\nweights = weights:register\n")
+
+
+@contextmanager
+def engine(folder: Path, options: dict[str, Any] | None, **flags: Any) -> Iterator[Any]:
+    """`options` of Croupier; None: SGLang's own sampler."""
+    model, site = folder / "model", folder / "site"
+    model.mkdir(exist_ok=True)
+    (model / "config.json").write_text(json.dumps(CONFIG))
+    if not site.exists():
+        plugin_of_weights(site)
+    # Schedulers are processes of their own.
+    paths = [str(site), str(BENCH), *filter(None, [os.environ.get("PYTHONPATH")])]
+    changed = {"PYTHONPATH": os.pathsep.join(paths), "XDG_RUNTIME_DIR": str(folder)}
+    if options is not None:
+        changed["CROUPIER_SGLANG"] = json.dumps({"samplers": 1, **options})
+    before = {name: os.environ.get(name) for name in (*changed, "CROUPIER_SGLANG")}
+    os.environ.pop("CROUPIER_SGLANG", None)
+    os.environ.update(changed)
+    try:
+        import sglang
+
+        made = sglang.Engine(model_path=str(model), **{**FLAGS, **flags})
+        try:
+            yield made
+        finally:
+            made.shutdown()
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+def prompts(count: int, length: int = 6) -> list[list[int]]:
+    draws = random.Random(7)
+    return [[draws.randrange(10, VOCAB) for _ in range(length)] for _ in range(count)]
+
+
+def tokens(made: Any, ids: list[list[int]], asked: Any, **more: Any) -> list[list[int]]:
+    answers = made.generate(input_ids=ids, sampling_params=asked, **more)
+    return [answer["output_ids"] for answer in answers]

@@ -1,0 +1,182 @@
+"""SGLang's requests as Croupier's parameters, and what is refused by name. SGLang itself is not needed."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from croupier.serving.admission import check_ranges
+from croupier.serving.parameters import Limits
+from croupier.sglang import register
+from croupier.sglang.options import Options
+from croupier.sglang.parameters import Asked, counts_prompt, translate
+from croupier.sglang.requirements import faults
+
+NEUTRAL: dict[str, Any] = {
+    "temperature": 1.0,
+    "top_p": 1.0,
+    "top_k": 1 << 30,
+    "min_p": 0.0,
+    "repetition_penalty": 1.0,
+    "frequency_penalty": 0.0,
+    "presence_penalty": 0.0,
+    "min_new_tokens": 0,
+    "stop_token_ids": None,
+    "sampling_seed": None,
+    "logit_bias": None,
+    "custom_params": None,
+}
+SERVER: dict[str, Any] = {
+    "grammar_backend": "xgrammar",
+    "device": "cuda",
+    "sampling_backend": "flashinfer",
+    "tp_size": 1,
+    "dp_size": 1,
+}
+
+
+def asked(more: dict[str, Any] | None = None, **sampling: Any) -> Asked:
+    return Asked(SimpleNamespace(**{**NEUTRAL, **sampling}), **(more or {}))
+
+
+def params(more: dict[str, Any] | None = None, **sampling: Any) -> dict[str, Any]:
+    request = translate(asked(more, **sampling), Limits(), deterministic=False)
+    check_ranges(request)
+    return request.params
+
+
+def test_a_top_k_of_one_is_greedy() -> None:
+    greedy = params(top_k=1, top_p=0.5, min_p=0.1)
+    assert (greedy["temperature"], greedy["top_k"], greedy["top_p"], greedy["min_p"]) == (0.0, 0, 1.0, 0.0)
+
+
+def test_min_p_comes_last_as_in_sglang() -> None:
+    assert "order" not in params(min_p=0.1)
+    assert "order" not in params(top_k=50, top_p=0.9)
+    order = params(top_p=0.9, min_p=0.1)["order"]
+    assert order.index("top_p") < order.index("min_p")
+
+
+def test_a_seed_counts_and_deterministic_engines_have_their_own() -> None:
+    assert translate(asked(sampling_seed=-1), Limits(), deterministic=False).seed == (1 << 64) - 1
+    assert translate(asked(), Limits(), deterministic=False).seed is None
+    assert translate(asked(), Limits(), deterministic=True).seed == 42
+
+
+@pytest.mark.parametrize(
+    ("sampling", "counted"),
+    [
+        ({}, True),
+        ({"repetition_penalty": 1.2}, False),
+        ({"repetition_penalty": 1.2, "custom_params": {"dry_multiplier": 0.5}}, True),
+        ({"repetition_penalty": 1.2, "custom_params": {"penalty_last_n": 64}}, True),
+    ],
+)
+def test_a_repetition_penalty_is_of_the_output_alone(sampling: dict[str, Any], counted: bool) -> None:
+    assert counts_prompt(params(**sampling)) == counted
+
+
+def test_min_new_tokens_bans_the_ids_at_which_sglang_stops() -> None:
+    req = SimpleNamespace(
+        sampling_params=SimpleNamespace(**{**NEUTRAL, "min_new_tokens": 3, "stop_token_ids": {7}}),
+        return_logprob=False,
+        logprob=SimpleNamespace(top_logprobs_num=0, token_ids_logprob=None),
+        custom_logit_processor=None,
+        return_sampling_mask=False,
+        input_embeds=None,
+        tokenizer=SimpleNamespace(additional_stop_token_ids={9}, eos_token_id=2),
+    )
+    request = translate(Asked.of_req(req), Limits(), deterministic=False)
+    assert request.stop_ids == [2, 7, 9]
+    assert request.params["min_tokens"] == 3
+    assert request.params["stops_only_ban"]
+
+
+LOGPROBS = {"returns_logprob": True, "top_logprobs": 3}
+
+
+@pytest.mark.parametrize(
+    ("sampling", "mode"),
+    [
+        ({}, "raw"),
+        ({"top_k": 1}, "raw"),
+        ({"top_p": 0.9}, "raw"),
+        ({"temperature": 0.7}, "processed"),
+        ({"temperature": 0.7, "frequency_penalty": 0.5}, "processed"),
+        ({"temperature": 0.7, "top_p": 0.9}, None),
+        ({"top_k": 1, "presence_penalty": 0.5}, None),
+        ({"temperature": 0.7, "top_p": 0.9, "custom_params": {"logprob_mode": "processed"}}, "processed"),
+    ],
+)
+def test_logprobs_are_sglangs_or_refused(sampling: dict[str, Any], mode: str | None) -> None:
+    if mode is not None:
+        assert params(LOGPROBS, **sampling)["logprob_mode"] == mode
+        return
+    with pytest.raises(ValueError, match="log-probs of this request would not be SGLang's"):
+        params(LOGPROBS, **sampling)
+
+
+@pytest.mark.parametrize(
+    ("more", "sampling", "said"),
+    [
+        ({"token_ids_logprob": [1]}, {}, "token_ids_logprob is not supported"),
+        ({"custom_logit_processor": "x"}, {}, "custom_logit_processor is not supported"),
+        ({"return_sampling_mask": True}, {}, "return_sampling_mask is not supported"),
+        ({"input_embeds": [[0.0]]}, {}, "input_embeds is not supported"),
+        ({"returns_logprob": True, "top_logprobs": 65}, {}, "top_logprobs_num is 65"),
+        ({}, {"custom_params": {"thinking_budget": 5}}, "'thinking_budget', which nobody would look at"),
+        ({}, {"custom_params": {"top_p": 0.5}}, "a field of the request itself"),
+        ({}, {"custom_params": {"top_n_sigma": -2.0}}, "Croupier cannot sample as this request asks"),
+        ({}, {"logit_bias": {"5": 101.0}}, "logit_bias of 5 is 101.0"),
+    ],
+)
+def test_what_cannot_be_done_is_refused(more: dict[str, Any], sampling: dict[str, Any], said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        params(more, **sampling)
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        ({"speculative_algorithm": "EAGLE"}, "speculative_algorithm is 'EAGLE'"),
+        ({"pp_size": 2}, "pp_size is 2"),
+        ({"nnodes": 2}, "nnodes is 2"),
+        ({"enable_dp_attention": True}, "enable_dp_attention is True"),
+        ({"disaggregation_mode": "decode"}, "disaggregation_mode is 'decode'"),
+        ({"grammar_backend": "outlines"}, "grammar_backend is 'outlines'"),
+        ({"device": "npu"}, "device is 'npu'"),
+        ({"tp_size": 2}, "tp_size is 2"),
+    ],
+)
+def test_an_engine_is_refused_by_its_flag(flags: dict[str, Any], said: str) -> None:
+    assert faults(SimpleNamespace(**SERVER), Options()) == []
+    found = faults(SimpleNamespace(**{**SERVER, **flags}), Options())
+    assert len(found) == 1
+    assert said in found[0]
+
+
+def test_untested_ranks_start_where_that_is_asked_for() -> None:
+    assert faults(SimpleNamespace(**{**SERVER, "tp_size": 2}), Options(untested=True)) == []
+
+
+def test_the_variable_is_a_dictionary_in_json() -> None:
+    assert Options.from_environment({}) is None
+    assert Options.from_environment({"CROUPIER_SGLANG": '{"timeout": 5}'}).timeout == 5
+    for text, said in [
+        ("on", "no JSON"),
+        ("[]", "a dictionary"),
+        ('{"timeuot": 5}', "did you mean 'timeout'"),
+    ]:
+        with pytest.raises(ValueError, match=said):
+            Options.from_environment({"CROUPIER_SGLANG": text})
+
+
+def test_a_plugin_that_fails_ends_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """SGLang would log any other exception, and sample by itself."""
+    monkeypatch.setenv("CROUPIER_SGLANG", "{nonsense")
+    with pytest.raises(SystemExit, match="no JSON"):
+        register()
+    monkeypatch.delenv("CROUPIER_SGLANG")
+    register()
