@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 from croupier._programs import program_path
+from croupier.sglang import requirements
 from croupier.vllm import compat
 from support import Daemon
 
@@ -71,13 +72,20 @@ def test_simulator_and_benchmarks_are_said_to_be_another_package_s() -> None:
         assert ended.stderr.count("\n") == 1
 
 
-def test_the_package_names_the_releases_of_vllm_that_its_plugin_supports() -> None:
-    [wanted] = importlib.metadata.distribution("croupier").requires or []
-    releases, extra = re.sub("[ '()]", "", wanted).split(";")
-    assert extra == 'extra=="vllm"'
+def releases_of(engine: str) -> str:
+    """Of the package's extra for an engine."""
+    wanted = importlib.metadata.distribution("croupier").requires or []
+    [releases] = [each for each in (re.sub("[ '()]", "", one) for one in wanted) if each.startswith(engine)]
+    releases, extra = releases.split(";")
+    assert extra == f'extra=="{engine}"'
+    return releases.removeprefix(engine)
+
+
+def test_the_package_names_the_releases_of_engines_that_its_plugins_support() -> None:
     between = {f"!=0.{minor}.*" for minor in range(27, 33)}
-    assert set(releases.removeprefix("vllm").split(",")) == {">=0.26", "<0.34"} | between
+    assert set(releases_of("vllm").split(",")) == {">=0.26", "<0.34"} | between
     assert compat.names() == "0.26 and 0.33"
+    assert releases_of("sglang") == f"=={requirements.RELEASES[-1]}"
 
 
 def test_the_programs_of_the_package_run() -> None:

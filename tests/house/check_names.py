@@ -21,7 +21,7 @@ FOREIGN = {
     "the engine of README.md, which tests/install builds": "engine.cpp",
     "vLLM, OpenAI": "SamplingParams gumbel_sample include_stop_str_in_output prompt_logprobs "
                     "--additional-config --gpu-memory-utilization vllm_xargs draft_sample_method",
-    "SGLang": "multinomial_with_seed",
+    "SGLang": "multinomial_with_seed --enable-deterministic-inference",
     "ZMQ": "ROUTER_MANDATORY ZMQ_USE_FD ipc_listener.cpp",
     "systemd": "MemoryMax",
     "mmdebstrap": "--variant --include",

@@ -56,8 +56,9 @@ class Plane:
         reqs, errors = list(batch.reqs), {}
         places, coming = list(range(len(reqs))), frozenset()
         if not batch.forward_mode.is_decode():
-            errors = {place: reason for place in places if (reason := self._refused(reqs[place])) is not None}
-            places = [place for place in places if reqs[place] is not chunked and place not in errors]
+            places = [place for place in places if reqs[place] is not chunked]
+            errors = {place: reason for place in places if (reason := self._refused(reqs[place]))}
+            places = [place for place in places if place not in errors]
             # Of a mixed batch, some only decode.
             decoding = {id(req) for req in batch.decoding_reqs or ()}
             coming = frozenset(id(req) for req in reqs if req is not chunked and id(req) not in decoding)
