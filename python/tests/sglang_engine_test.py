@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -18,6 +19,11 @@ GREEDY = {"temperature": 0.0, "ignore_eos": True}
 SEEDED = {"temperature": 0.9, "top_p": 0.9, "ignore_eos": True}
 # So few that long outputs are retracted, and prompts come in parts.
 SCARCE = {"max_total_tokens": 700, "chunked_prefill_size": 48, "schedule_conservativeness": 0.1}
+
+
+SCHEMA = json.dumps(
+    {"type": "object", "properties": {"a": {"type": "integer", "maximum": 9}}, "required": ["a"]}
+)
 
 
 def ask(folder: Path, options: dict[str, Any] | None, calls: list[dict[str, Any]], **flags: Any) -> list[Any]:
@@ -142,6 +148,26 @@ def test_retracted_requests_and_prompts_in_parts_change_no_token(tmp_path: Path)
     scarce = ask(tmp_path, {}, many, **SCARCE)
     assert sum(one["meta_info"]["num_retractions"] for batch in scarce for one in batch) > 0
     assert [ids(batch) for batch in scarce] == [ids(batch) for batch in plenty]
+
+
+def test_grammars_and_min_new_tokens_give_sglangs_tokens(tmp_path: Path) -> None:
+    calls = [
+        call({"temperature": 0.0, "regex": "(ab|cd){3,6}[x-z]"}, 6),
+        call([{"temperature": 0.0, "json_schema": SCHEMA}, {"temperature": 0.0}] * 3, tokens=60),
+        call({"temperature": 0.0, "min_new_tokens": 10, "stop_token_ids": list(range(0, 512, 9))}),
+        call({"temperature": 0.9, "sampling_seed": 7, "regex": "[a-f]{2,9}=[0-9]{3}"}, 6),
+    ]
+    flags = {"skip_tokenizer_init": False, "grammar_backend": "llguidance"}
+    ours = ask(tmp_path, {"verify_every": 1, "verify_report": str(tmp_path / "report")}, calls, **flags)
+    native = ask(tmp_path, None, calls[:-1], **flags, disable_overlap_schedule=True)
+    assert [ids(batch) for batch in ours[:-1]] == [ids(batch) for batch in native]
+    for answer in ours[0]:
+        assert re.fullmatch("(ab|cd){3,6}[x-z]", answer["text"])
+    for answer in ours[3]:
+        assert re.fullmatch("[a-f]{2,9}=[0-9]{3}", answer["text"])
+    report = json.loads((tmp_path / "report").read_text())
+    assert report["differ"] == 0
+    assert report["verified"] > 100
 
 
 @pytest.mark.parametrize(

@@ -55,12 +55,29 @@ def plugin_of_weights(folder: Path) -> None:
     (info / "entry_points.txt").write_text("[sglang.srt.plugins]\nweights = weights:register\n")
 
 
+def tokenizer(folder: Path) -> None:
+    """Each byte is a token, and the rest of the vocabulary is special."""
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+
+    letters = sorted(pre_tokenizers.ByteLevel.alphabet())
+    made = Tokenizer(models.BPE(vocab={letter: token for token, letter in enumerate(letters)}, merges=[]))
+    made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    made.decoder = decoders.ByteLevel()
+    # transformers may add one of its own.
+    made.add_special_tokens([f"<|{token}|>" for token in range(len(letters), VOCAB - 2)])
+    made.save(str(folder / "tokenizer.json"))
+    config = {"tokenizer_class": "PreTrainedTokenizerFast", "eos_token": f"<|{VOCAB - 3}|>"}
+    (folder / "tokenizer_config.json").write_text(json.dumps(config))
+
+
 @contextmanager
 def engine(folder: Path, options: dict[str, Any] | None, **flags: Any) -> Iterator[Any]:
     """`options` of Croupier; None: SGLang's own sampler."""
     model, site = folder / "model", folder / "site"
     model.mkdir(exist_ok=True)
     (model / "config.json").write_text(json.dumps(CONFIG))
+    if not flags.get("skip_tokenizer_init", True):
+        tokenizer(model)
     if not site.exists():
         plugin_of_weights(site)
     # Schedulers are processes of their own.
