@@ -167,6 +167,7 @@ def test_the_variable_is_a_dictionary_in_json() -> None:
     for text, said in [
         ("on", "no JSON"),
         ("[]", "a dictionary"),
+        ('{"relay_port": 1}', "on one host"),
         ('{"timeuot": 5}', "did you mean 'timeout'"),
     ]:
         with pytest.raises(ValueError, match=said):
