@@ -20,6 +20,10 @@ std::uint64_t mixed(std::uint64_t uid, std::uint32_t position) {
     return uid * 0x9E3779B97F4A7C15ULL + position * 0xBF58476D1CE4E5B9ULL + 1;
 }
 
+const char* text_or_null(const std::string& text) {
+    return text.empty() ? nullptr : text.c_str();
+}
+
 }  // namespace
 
 SmallEngine::SmallEngine(const std::string& endpoint, const std::string& name, const EngineShape& shape,
@@ -48,6 +52,9 @@ SmallEngine::SmallEngine(const std::string& endpoint, const std::string& name, c
     options.decisions_over_zmq = shape.decisions_over_zmq ? 1 : 0;
     options.order = shape.order.empty() ? nullptr : shape.order.data();
     options.timeout_ms = timeout_ms;
+    options.server_key = text_or_null(shape.server_key);
+    options.client_public_key = text_or_null(shape.client_public_key);
+    options.client_secret_key = text_or_null(shape.client_secret_key);
     geometry_ = client::geometry_from_abi(options);
     const TokenizerFile tokenizer(tiktoken_file(shape.pieces));
     if (!shape.pieces.empty()) options.tokenizer = tokenizer.path().c_str();

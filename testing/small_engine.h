@@ -39,6 +39,7 @@ struct EngineShape {
     std::vector<std::uint32_t> order;  // of blocks
     Pieces pieces;                     // of its tokenizer; empty: it has none
     std::uint32_t hot_size = 0;        // that the daemon gives
+    std::string server_key, client_public_key, client_secret_key;
 };
 
 using Streams = std::map<std::uint64_t, std::vector<std::int32_t>>;
