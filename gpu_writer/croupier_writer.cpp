@@ -46,6 +46,13 @@ int guarded_enqueue(croupier_writer* writer, croupier_error* error, Body&& body)
     return guarded_writer(writer, error, [&] {
         const gpu_writer::StepWriter& steps = *writer->steps;
         const std::uint64_t before = steps.enqueued();
+        if (writer->enqueue_was_refused && steps.begun() - before > 1) {
+            return shm::Result<int>(
+                shm::fail(shm::Errc::bad_argument,
+                          "the last enqueue was refused, and " + std::to_string(steps.begun() - before) +
+                              " steps are begun, so that nobody knows whose rows these are: call "
+                              "croupier_writer_abandon(), and begin them again"));
+        }
         const shm::Result<int> done = body();
         writer->enqueue_was_refused = !done && steps.enqueued() == before && before < steps.begun();
         return done;

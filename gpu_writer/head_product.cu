@@ -20,8 +20,10 @@ auto encoder() {
     return encode;
 }
 
-// What is compiled for compute capability 9.0a runs nowhere else.
+// What is compiled for compute capability 9.0a runs nowhere else. And the kernel of lean steps, which is
+// launched while a product ends, waits for it only if it is compiled for 9.0 too.
 bool is_hopper() {
+    if (!CROUPIER_BUILT_FOR_HOPPER) return false;
     int device = 0;
     int major = 0;
     int minor = 0;

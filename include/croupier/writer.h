@@ -182,7 +182,8 @@ int croupier_writer_wait_step(croupier_writer* writer, uint32_t timeout_ms, uint
  * the step is not scheduled yet, or as many steps as the session has slots are begun and not finished.
  * Fails for a step that is over or complete and for a writer that was fenced. Steps are begun in order: it
  * fails where an older one wants the rank's slice. It also fails behind an enqueue that was refused, until
- * that step's rows are enqueued or the step is abandoned: they would be laid for that step. */
+ * that step's rows are enqueued or the step is abandoned: they would be laid for that step. So does another
+ * enqueue where more steps are begun. */
 int croupier_writer_begin(croupier_writer* writer, uint64_t step, croupier_error* error);
 
 /* Lays the next begun step. Never waits for the GPU, allocates nothing, and may be captured into a CUDA

@@ -44,6 +44,7 @@ class BegunColumns {
     // Rows that come next, for a later step, would be taken for those of its step.
     void refuse() { was_refused_ = true; }
     bool was_refused() const { return was_refused_ && !waiting_.empty(); }
+    std::size_t count() const { return waiting_.size(); }
     void abandon() {
         waiting_.clear();
         was_refused_ = false;
@@ -481,6 +482,11 @@ class Writer {
     // What the library refuses it remembers itself.
     template <typename Enqueue>
     void or_refused(Enqueue&& enqueue) {
+        if (begun_.was_refused() && begun_.count() > 1) {
+            throw bad_argument(
+                "the last enqueue was refused, and several steps are begun, so that nobody knows "
+                "whose rows these are: abandon() them, and begin them again");
+        }
         bool is_given = false;
         try {
             enqueue(is_given);

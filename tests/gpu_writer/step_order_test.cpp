@@ -146,6 +146,28 @@ TEST_CASE("behind a refused enqueue no step is begun until its own is enqueued o
     CHECK(shm::slice_ready(session.files.segment, 1, 0));
 }
 
+TEST_CASE(
+    "where several steps are begun nothing is enqueued behind a refused enqueue until they are abandoned") {
+    const auto way = GENERATE(Way::host, Way::store, Way::copy);
+    if (!testing::can_run(way)) return;
+    Session session(way);
+    testing::publish_step(session.client, 1);
+    testing::publish_step(session.client, 1);
+    REQUIRE(session.writer.begin(0) == 0);
+    REQUIRE(session.writer.begin(1) == 0);
+    croupier_rows rows;
+    croupier_rows_init(&rows);
+    rows.logits = &rows;
+    REQUIRE(croupier_writer_enqueue_rows(session.writer.get(), nullptr, &rows, nullptr) == -1);
+    const auto refused = session.writer.try_enqueue(some_rows(1));
+    CHECK(refused.status == -1);
+    CHECK_THAT(refused.error.text, Catch::Contains("2 steps are begun"));
+    REQUIRE(croupier_writer_abandon(session.writer.get(), nullptr) == 0);
+    session.writer.write(0, some_rows(1));
+    session.writer.write(1, some_rows(1));
+    CHECK(shm::slice_ready(session.files.segment, 1, 0));
+}
+
 TEST_CASE("a writer that begins ahead is told the next step it has not begun") {
     const auto way = GENERATE(Way::host, Way::store, Way::copy);
     if (!testing::can_run(way)) return;
