@@ -64,6 +64,7 @@ OWN = {
     "filtered log-probs": call(SEEDED, 1, return_logprob=True),
     "raw log-probs": call({**SEEDED, "custom_params": {"logprob_mode": "raw"}}, 1, return_logprob=True),
     "large bias": call({"logit_bias": {"3": 200.0}}, 1),
+    "breaker": call({"custom_params": {"dry_multiplier": 0.8, "dry_breakers": [[999999999]]}}, 1),
     "token_ids_logprob": call(GREEDY, 1, return_logprob=True, token_ids_logprob=[3]),
 }
 
@@ -129,6 +130,7 @@ def test_a_control_of_croupiers_own_acts(answers: dict[str, Any]) -> None:
         ("unknown", "custom_params has 'nonsense', which nobody would look at"),
         ("filtered log-probs", "custom_params' 'logprob_mode' would be right"),
         ("large bias", "logit_bias of 3 is 200.0; -100 to 100 would be right"),
+        ("breaker", "dry_breakers[0][0] is 999999999; a token id of 0 to 511 would be right"),
         ("token_ids_logprob", "token_ids_logprob is not supported"),
     ],
 )

@@ -42,7 +42,7 @@ def asked(more: dict[str, Any] | None = None, **sampling: Any) -> Asked:
 
 
 def params(more: dict[str, Any] | None = None, **sampling: Any) -> dict[str, Any]:
-    request = translate(asked(more, **sampling), Limits(), deterministic=False)
+    request = translate(asked(more, **sampling), Limits(vocab=100), deterministic=False)
     check_ranges(request)
     return request.params
 
@@ -130,6 +130,15 @@ def test_logprobs_are_sglangs_or_refused(sampling: dict[str, Any], mode: str | N
         ({}, {"custom_params": {"top_p": 0.5}}, "a field of the request itself"),
         ({}, {"custom_params": {"top_n_sigma": -2.0}}, "Croupier cannot sample as this request asks"),
         ({}, {"logit_bias": {"5": 101.0}}, "logit_bias of 5 is 101.0"),
+        ({}, {"logit_bias": {"5": "x"}}, "logit_bias of 5 is 'x'"),
+        ({}, {"custom_params": 5}, "custom_params is 5; a dictionary"),
+        ({}, {"custom_params": {"dry_breakers": 5}}, "dry_breakers is 5; a list of lists"),
+        ({}, {"custom_params": {"dry_breakers": "ab"}}, "dry_breakers is 'ab'; a list of lists"),
+        ({}, {"custom_params": {"dry_breakers": [5]}}, r"dry_breakers is \[5\]; a list of lists"),
+        ({}, {"custom_params": {"dry_breakers": [[]]}}, "none of them empty"),
+        ({}, {"custom_params": {"dry_breakers": [[1, "a"]]}}, r"dry_breakers\[0\]\[1\] is 'a'"),
+        ({}, {"custom_params": {"dry_breakers": [[-1]]}}, r"dry_breakers\[0\]\[0\] is -1; .* 0 to 99"),
+        ({}, {"custom_params": {"dry_breakers": [[99], [100]]}}, r"dry_breakers\[1\]\[0\] is 100"),
     ],
 )
 def test_what_cannot_be_done_is_refused(more: dict[str, Any], sampling: dict[str, Any], said: str) -> None:

@@ -164,11 +164,13 @@ def test_an_extra_argument_that_would_be_ignored_is_refused(extra: dict[str, Any
         ({"logit_bias": dict.fromkeys(range(9), 1.0)}, "logit_bias has 9 entries; 8 .*'max_bias'"),
         ({"allowed_token_ids": list(range(9))}, "has 9 entries; 8 .*'max_list_tokens'"),
         ({"min_tokens": 1, "all_stop_token_ids": set(range(9))}, "stop_token_ids has 9 .*'max_stop_ids'"),
+        ({"extra_args": {"dry_breakers": [[1], [100]]}}, r"dry_breakers\[1\]\[0\] is 100; .* 0 to 99"),
+        ({"extra_args": {"dry_breakers": 5}}, "dry_breakers is 5; a list of lists"),
     ],
 )
 def test_what_cannot_be_done_is_refused_by_name(given: dict[str, Any], text: str) -> None:
     with pytest.raises(ValueError, match=text):
-        translate(sampling(**given), Limits(max_bias=8, max_stop_ids=8, max_list_tokens=8))
+        translate(sampling(**given), Limits(max_bias=8, max_stop_ids=8, max_list_tokens=8, vocab=100))
 
 
 @pytest.mark.parametrize("ignore_eos", [False, True])

@@ -13,8 +13,8 @@ _PROBE = np.zeros(64, dtype=np.float32)
 
 def check_ranges(request: Request) -> None:
     """Raises a ValueError that names the parameter and what would be right."""
-    # Ids are the engine's to check, and it has checked them; ranges are the library's, and a decision about
-    # a small row asks for all of them.
+    # The engine checks the ids of its own fields, and breakers_from() those of DRY breakers. Ranges are the
+    # library's, and a decision about a small row checks all of them.
     params = {**request.params, "seed": request.seed or 0, "eos_token_id": -1}
     try:
         # It keeps its Decider, which takes a hundred times as long to make as this decision.

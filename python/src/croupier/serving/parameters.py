@@ -66,6 +66,8 @@ class Limits:
     max_logprobs: int = 20
     logprobs_mode: str = "raw_logprobs"
     transport: str = "rows"
+    vocab: int = 1 << 31
+    """Of the model; the default stands for any."""
 
 
 @dataclass
@@ -128,6 +130,22 @@ class Extra:
                     f"{self.name} has {name!r}, which nobody would look at; Croupier knows {known}"
                 )
         return own
+
+
+def breakers_from(given: Any, vocab: int) -> list[list[int]]:
+    """The DRY breakers of a request. No engine checks the ids of its clients' extra parameters."""
+    kinds = (list, tuple)
+    if not isinstance(given, kinds) or not all(isinstance(words, kinds) and words for words in given):
+        raise ValueError(
+            f"dry_breakers is {given!r}; a list of lists of token ids would be right, none of them empty"
+        )
+    for at, words in enumerate(given):
+        for place, token in enumerate(words):
+            if type(token) is not int or not 0 <= token < vocab:
+                raise ValueError(
+                    f"dry_breakers[{at}][{place}] is {token!r}; a token id of 0 to {vocab - 1} would be right"
+                )
+    return [list(words) for words in given]
 
 
 def check_limits(request: Request, limits: Limits, options: str) -> None:

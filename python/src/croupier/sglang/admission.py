@@ -14,13 +14,14 @@ from .parameters import Asked, translate
 class Admission:
     """Of one engine. Equal in all its processes, so that all ranks refuse the same requests."""
 
-    def __init__(self, options: Options, server_args: Any) -> None:
+    def __init__(self, options: Options, server_args: Any, vocab: int) -> None:
         self.limits = Limits(
             max_bias=options.max_bias,
             max_stop_ids=options.max_stop_ids,
             max_list_tokens=options.max_list_tokens,
             max_logprobs=MAX_SESSION_LOGPROBS,
             transport=options.transport_from(server_args.device),
+            vocab=vocab,
         )
         self._deterministic = bool(server_args.enable_deterministic_inference)
 

@@ -70,8 +70,9 @@ class Hooks:
 
     def make_front_end(self, native: Any, manager: Any, server_args: Any, *given: Any, **named: Any) -> None:
         requirements.check_engine(server_args, self._options)
-        manager.croupier_admission = Admission(self._options, server_args)
         native(manager, server_args, *given, **named)
+        vocab = manager.model_config.vocab_size
+        manager.croupier_admission = Admission(self._options, server_args, vocab)
 
     def tokenize(self, native: Any, manager: Any, *given: Any, **named: Any) -> Any:
         made = native(manager, *given, **named)

@@ -14,6 +14,7 @@ from croupier.serving.parameters import (
     Extra,
     Limits,
     Request,
+    breakers_from,
     check_limits,
 )
 
@@ -107,10 +108,10 @@ def translate(asked: Asked, limits: Limits, deterministic: bool) -> Request:
     _refuse_what_is_missing(asked)
     params = {name: getattr(sampling, name) for name in SAME_NAMES}
     _filters(params)
-    custom = dict(sampling.custom_params or {})
+    custom = _custom(sampling.custom_params)
     mode = custom.pop("logprob_mode", None)
     own = _CUSTOM.own_parameters(custom)
-    breakers = own.pop("dry_breakers", [])
+    breakers = breakers_from(own.pop("dry_breakers", []), limits.vocab)
     params.update(own)
     if sampling.min_new_tokens:
         params["min_tokens"] = sampling.min_new_tokens
@@ -124,7 +125,7 @@ def translate(asked: Asked, limits: Limits, deterministic: bool) -> Request:
         wanted_logprobs=_logprobs(asked, limits, params, mode),
         bias=_bias(sampling.logit_bias or {}),
         stop_ids=sorted(asked.stop_ids),
-        dry_breakers=[list(words) for words in breakers],
+        dry_breakers=breakers,
     )
     check_limits(request, limits, Options.where)
     return request
@@ -146,10 +147,16 @@ def _filters(params: dict[str, Any]) -> None:
         params["order"] = _MIN_P_LAST
 
 
+def _custom(given: Any) -> dict[str, Any]:
+    if given is not None and not isinstance(given, dict):
+        raise ValueError(f"custom_params is {given!r}; a dictionary would be right")
+    return dict(given or {})
+
+
 def _bias(given: Mapping[str, float]) -> dict[int, float]:
     for token, bias in given.items():
-        if not -_LARGEST_BIAS <= bias <= _LARGEST_BIAS:
-            raise ValueError(f"logit_bias of {token} is {bias}; -100 to 100 would be right with Croupier")
+        if not isinstance(bias, int | float) or not -_LARGEST_BIAS <= bias <= _LARGEST_BIAS:
+            raise ValueError(f"logit_bias of {token} is {bias!r}; -100 to 100 would be right with Croupier")
     return {int(token): float(bias) for token, bias in given.items()}
 
 

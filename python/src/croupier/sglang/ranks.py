@@ -19,11 +19,12 @@ from .session import OpenSession
 def open_plane(scheduler: Any, options: Options) -> Plane:
     """On all ranks of an engine at once."""
     runner, group = scheduler.tp_worker.model_runner, get_tp_group()
-    admission = Admission(options, scheduler.server_args)
+    vocab = scheduler.model_config.vocab_size
+    admission = Admission(options, scheduler.server_args, vocab)
     rank, ranks = group.rank_in_group, group.world_size
     session = None
     if rank == 0:
-        geometry = geometry_of(runner, scheduler.model_config.vocab_size, ranks)
+        geometry = geometry_of(runner, vocab, ranks)
         session = OpenSession(scheduler, options, admission, geometry, scheduler.ps.dp_rank or 0)
     try:
         path = session.session.segment_path if session is not None else None

@@ -24,6 +24,7 @@ def limits_of(options: Options, vllm_config: Any) -> Limits:
         max_logprobs=64 if most == -1 else min(64, most),
         logprobs_mode=model.logprobs_mode,
         transport=options.transport_from(vllm_config.device_config.device_type),
+        vocab=model.get_vocab_size(),
     )
 
 

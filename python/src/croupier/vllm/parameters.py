@@ -11,6 +11,7 @@ from croupier.serving.parameters import (
     Extra,
     Limits,
     Request,
+    breakers_from,
     check_limits,
 )
 
@@ -29,7 +30,7 @@ def translate(sampling: Any, limits: Limits) -> Request:
     """The table. `sampling` is vLLM's SamplingParams, or has its attributes."""
     params = {name: getattr(sampling, name) for name in _FIELDS}
     extra = _EXTRA_ARGS.own_parameters(sampling.extra_args or {})
-    breakers = extra.pop("dry_breakers", [])
+    breakers = breakers_from(extra.pop("dry_breakers", []), limits.vocab)
     params.update(extra)
     wanted = _logprobs(sampling, limits, params)
     _refuse_what_is_missing(sampling)
@@ -40,7 +41,7 @@ def translate(sampling: Any, limits: Limits) -> Request:
         bias={int(token): float(bias) for token, bias in (sampling.logit_bias or {}).items()},
         allowed_ids=list(sampling.allowed_token_ids or ()),
         bad_words=_bad_words(sampling),
-        dry_breakers=[list(words) for words in breakers],
+        dry_breakers=breakers,
     )
     _stops(sampling, request)
     check_limits(request, limits, Options.where)
