@@ -9,6 +9,19 @@ from typing import Any
 from croupier.serving.reasons import failed, refused
 
 
+@dataclass(frozen=True)
+class Fault:
+    """Why a request ends without a token. Its Req has it as `croupier_fault`, on all ranks."""
+
+    reason: str
+    is_refused: bool
+    """The request asks for what cannot be done."""
+
+
+def fault_of(req: Any) -> Fault | None:
+    return getattr(req, "croupier_fault", None)
+
+
 @dataclass(eq=False)
 class Batch:
     reqs: list[Any]
@@ -17,8 +30,6 @@ class Batch:
     """The rows that draw a token: the step's columns."""
     coming: frozenset[int] = frozenset()
     """Of the requests whose prompt it completes: the objects' ids."""
-    errors: dict[int, str] = field(default_factory=dict)
-    """Why the request of a row ends without a token."""
     step: int | None = None
     """None: nothing was submitted."""
     sequences: list[Any] = field(default_factory=list)
@@ -37,18 +48,18 @@ class Batch:
         return len(self.places) == len(self.reqs)
 
     def drop(self, is_gone: Any) -> None:
-        """Leaves out the columns of requests that have ended since the batch was started."""
+        """Leaves out the columns of some requests: they ended, or failed, after the batch was started."""
         kept = [column for column, place in enumerate(self.places) if not is_gone(self.reqs[place])]
         if len(kept) < len(self.places):
             self.places = [self.places[column] for column in kept]
 
 
-def end_with_error(req: Any, reason: str, is_refused: bool) -> None:
+def end_with_error(req: Any, fault: Fault) -> None:
     """Has the scheduler end a request with its next token, and the server answer with the reason."""
     from sglang.srt.managers.schedule_batch import FINISH_ABORT
 
-    if is_refused:
-        req.to_finish = FINISH_ABORT(refused(reason), HTTPStatus.BAD_REQUEST, "BadRequestError")
+    if fault.is_refused:
+        req.to_finish = FINISH_ABORT(refused(fault.reason), HTTPStatus.BAD_REQUEST, "BadRequestError")
     else:
         status = HTTPStatus.INTERNAL_SERVER_ERROR
-        req.to_finish = FINISH_ABORT(failed(reason), status, "InternalServerError")
+        req.to_finish = FINISH_ABORT(failed(fault.reason), status, "InternalServerError")

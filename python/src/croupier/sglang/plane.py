@@ -8,6 +8,7 @@ with the decisions.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,8 @@ from croupier.serving.shared_memory import status_of
 
 from . import logits as own_logits
 from .admission import Admission
-from .batches import Batch, end_with_error
+from .batches import Batch, Fault, end_with_error, fault_of
+from .options import Options
 from .parameters import Asked
 from .session import OpenSession
 
@@ -34,16 +36,17 @@ class Plane:
         writer: Writer,
         session: OpenSession | None,
         device: torch.device,
-        timeout: float,
-        verify_every: int,
+        options: Options,
+        of_first: Callable[[Any], Any],
     ) -> None:
-        """`session`: of TP rank 0."""
+        """`session`: of TP rank 0; `of_first`: what that rank has, on all ranks."""
         self._admission = admission
         self._writer = writer
         self._session = session
         self._device = device
-        self._timeout = timeout
-        self._verify_every = verify_every
+        self._timeout = options.timeout
+        self._verify_every = options.verify_every
+        self._of_first = of_first
         self._dtype = own_logits.TYPES[writer.info.dtype]
         self._steps = 0
         self._current: Batch | None = None
@@ -53,26 +56,26 @@ class Plane:
 
     def begin(self, batch: Any, chunked: Any) -> None:
         """A batch starts; `chunked` is a request whose prompt goes on in the next one: it draws nothing."""
-        reqs, errors = list(batch.reqs), {}
-        places, coming = list(range(len(reqs))), frozenset()
+        reqs, coming = list(batch.reqs), []
         if not batch.forward_mode.is_decode():
-            places = [place for place in places if reqs[place] is not chunked]
-            errors = {place: reason for place in places if (reason := self._refused(reqs[place]))}
-            places = [place for place in places if place not in errors]
             # Of a mixed batch, some only decode.
             decoding = {id(req) for req in batch.decoding_reqs or ()}
-            coming = frozenset(id(req) for req in reqs if req is not chunked and id(req) not in decoding)
-        self._current = Batch(reqs, places, coming, errors)
+            coming = [req for req in reqs if req is not chunked and id(req) not in decoding]
+            for req in coming:
+                self._translate(req)
+        # With overlap SGLang starts the next batch of a request before it knows of the fault.
+        places = [place for place, req in enumerate(reqs) if req is not chunked and fault_of(req) is None]
+        self._current = Batch(reqs, places, frozenset(id(req) for req in coming))
         self._pending.append(self._current)
 
-    def _refused(self, req: Any) -> str | None:
-        """Why a request is not sampled: the same on all ranks."""
-        if not hasattr(req, "croupier_request"):
-            try:
-                req.croupier_request = self._admission.request_of(Asked.of_req(req))
-            except ValueError as error:
-                return str(error)
-        return None
+    def _translate(self, req: Any) -> None:
+        """The same on all ranks."""
+        if hasattr(req, "croupier_request") or fault_of(req) is not None:
+            return
+        try:
+            req.croupier_request = self._admission.request_of(Asked.of_req(req))
+        except ValueError as error:
+            req.croupier_fault = Fault(str(error), is_refused=True)
 
     def sample(self, logits_output: Any, forward_batch: Any) -> torch.Tensor:
         """The tokens of the batch that was begun last, once the current stream has waited for them."""
@@ -84,6 +87,7 @@ class Plane:
             )
         # A grammar's batch is sampled when the one before it has been looked at.
         batch.drop(lambda req: req.finished())
+        self._admit(batch)
         sampled = torch.zeros(len(batch.reqs), dtype=torch.int64, device=self._device)
         if not batch.places:
             return sampled
@@ -101,6 +105,15 @@ class Plane:
             return drawn
         sampled[rows] = drawn
         return sampled
+
+    def _admit(self, batch: Batch) -> None:
+        """Where the session cannot take a request, only that request ends."""
+        if not batch.coming:
+            return
+        faults = self._of_first(self._session.sequences.admit(batch) if self._session is not None else None)
+        for place, fault in faults.items():
+            batch.reqs[place].croupier_fault = fault
+        batch.drop(lambda req: fault_of(req) is not None)
 
     def _submit(self, batch: Batch, forward_batch: Any) -> None:
         batch.step, self._steps = self._steps, self._steps + 1
@@ -150,20 +163,23 @@ class Plane:
                 "SGLang takes the results of batches in another order than it runs them; "
                 "this SGLang works otherwise than Croupier's plugin knows"
             )
-        for place, reason in batch.errors.items():
-            end_with_error(batch.reqs[place], reason, is_refused=True)
-        if batch.step is None:
-            return
+        for req in batch.reqs:
+            if id(req) in batch.coming and (fault := fault_of(req)) is not None:
+                end_with_error(req, fault)
+        if batch.step is not None:
+            self._take_decisions(batch, result)
+        if scheduled.return_logprob:
+            self._add_logprobs(batch, result.logits_output)
+
+    def _take_decisions(self, batch: Batch, result: Any) -> None:
         if result.copy_done is not None:
             result.copy_done.synchronize()
         if self._session is not None:
             self._compare(batch, result)
-        else:
-            for place, token in zip(batch.places, batch.tokens.tolist(), strict=True):
-                if token < 0 and not _is_given_up(batch.reqs[place]):
-                    end_with_error(batch.reqs[place], f"step {batch.step}", is_refused=False)
-        if scheduled.return_logprob:
-            self._add_logprobs(batch, result.logits_output)
+            return
+        for place, token in zip(batch.places, batch.tokens.tolist(), strict=True):
+            if token < 0 and not _is_given_up(batch.reqs[place]):
+                end_with_error(batch.reqs[place], Fault(f"step {batch.step}", is_refused=False))
 
     def _compare(self, batch: Batch, result: Any) -> None:
         answer = batch.answer = self._wait(batch.step)
@@ -179,7 +195,7 @@ class Plane:
             if decision.error == DecisionError.VOID and _is_given_up(req):
                 continue
             reason = f"step {batch.step}: {decision.error_text or decision.error}"
-            end_with_error(req, reason, decision.error in ASKED_FOR)
+            end_with_error(req, Fault(reason, decision.error in ASKED_FOR))
         if batch.rows is not None:
             self._session.verify(batch, answer)
 
@@ -204,7 +220,7 @@ class Plane:
         width = 1 + max(1, *tops)
         tokens = np.zeros((count, width), dtype=np.int32)
         logprobs = np.zeros((count, width), dtype=np.float32)
-        if self._session is not None:
+        if batch.answer is not None:
             places = None if batch.is_whole else batch.places
             found, values, _ = batch.answer.ranked(width, places, count, fills=True)
             tokens, logprobs = (np.asarray(array).reshape(count, width) for array in (found, values))

@@ -22,19 +22,23 @@ def open_plane(scheduler: Any, options: Options) -> Plane:
     vocab = scheduler.model_config.vocab_size
     admission = Admission(options, scheduler.server_args, vocab)
     rank, ranks = group.rank_in_group, group.world_size
+
+    def of_first(value: Any) -> Any:
+        """Rank 0's value, on all ranks."""
+        return group.broadcast_object(value, src=0) if ranks > 1 else value
+
     session = None
     if rank == 0:
         geometry = geometry_of(runner, vocab, ranks)
         session = OpenSession(scheduler, options, admission, geometry, scheduler.ps.dp_rank or 0)
     try:
         path = session.session.segment_path if session is not None else None
-        if ranks > 1:
-            path = group.broadcast_object(path, src=0)
+        path = of_first(path)
         device = torch.device(runner.device)
         if device.type == "cuda":
             device = torch.device("cuda", runner.gpu_id)
         writer = Writer(path, rank=rank, device=-1 if device.type == "cpu" else device.index)
-        return Plane(admission, writer, session, device, options.timeout, options.verify_every)
+        return Plane(admission, writer, session, device, options, of_first)
     except BaseException:
         if session is not None:
             session.close()

@@ -10,9 +10,12 @@ from typing import Any
 from croupier import Error, Params
 from croupier.serving.parameters import Request
 
+from .batches import Batch, Fault
 from .parameters import counts_prompt
 
 _TABLE_FULL = 16
+# Other requests may still be added after these.
+_OF_ONE_REQUEST = ("bad_argument", "no_memory", "table_full")
 
 
 @dataclass(eq=False)
@@ -33,7 +36,22 @@ class Sequences:
         self._next_uid = 1
         self._by_rid: dict[str, Sequence] = {}
 
-    def come(self, req: Any, request: Request) -> Sequence:
+    def admit(self, batch: Batch) -> dict[int, Fault]:
+        """Adds the requests whose prompt the batch completes, and returns the faults of those that fail."""
+        faults = {}
+        for place in batch.places:
+            req = batch.reqs[place]
+            if id(req) not in batch.coming:
+                continue
+            try:
+                self._come(req, req.croupier_request)
+            except Error as error:
+                if error.name not in _OF_ONE_REQUEST:
+                    raise
+                faults[place] = Fault(str(error), is_refused=error.name == "bad_argument")
+        return faults
+
+    def _come(self, req: Any, request: Request) -> Sequence:
         """The sequence of a request whose prompt has been computed: a new one, or one that was retracted.
 
         SGLang drops the tokens that were in flight when it retracts a request.

@@ -88,10 +88,10 @@ class OpenSession:
         logger.warning(room.advice) if room.advice else logger.info(room.text)
 
     def submit(self, batch: Batch, grammars: Any, is_verified: bool) -> int:
-        """Publishes a batch's columns; `grammars` are SGLang's, one for each row, or None."""
+        """Publishes the columns of an admitted batch; `grammars` are SGLang's, one for each row, or None."""
         drawing = [batch.reqs[place] for place in batch.places]
         if batch.coming or drawing != self._last:
-            self._last_sequences = [self._sequence_of(req, id(req) in batch.coming) for req in drawing]
+            self._last_sequences = [self._sequence_of(req) for req in drawing]
             self._last_uids = [sequence.uid for sequence in self._last_sequences]
             self._last = drawing
         batch.sequences = self._last_sequences
@@ -102,9 +102,7 @@ class OpenSession:
                 batch.masks = [None if row is None else masks[row] for row in rows]
         return self.session.submit(self._last_uids, masks, rows)
 
-    def _sequence_of(self, req: Any, comes: bool) -> Sequence:
-        if comes:
-            return self.sequences.come(req, req.croupier_request)
+    def _sequence_of(self, req: Any) -> Sequence:
         if (known := self.sequences.get(req)) is not None:
             return known
         raise RuntimeError(

@@ -1,0 +1,142 @@
+"""The plane of one rank with a real session, where SGLang's scheduler starts the next batch early.
+
+A request that cannot be sampled ends alone: the batches that it is in go on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+pytest.importorskip("sglang")
+
+import torch  # noqa: E402
+from sglang_parameters_test import NEUTRAL  # noqa: E402
+
+from croupier import Error, Writer  # noqa: E402
+from croupier.sglang.admission import Admission  # noqa: E402
+from croupier.sglang.options import Options  # noqa: E402
+from croupier.sglang.plane import Plane  # noqa: E402
+from croupier.sglang.session import OpenSession  # noqa: E402
+
+VOCAB, CONTEXT = 64, 32
+
+
+class Req:
+    """SGLang's, as far as the plane looks at it."""
+
+    logprob = SimpleNamespace(top_logprobs_num=0, token_ids_logprob=None)
+    custom_logit_processor = input_embeds = tokenizer = None
+    return_sampling_mask = is_retracted = False
+
+    def __init__(self, rid: str, prompt: int = 4, returns_logprob: bool = False, **sampling: Any) -> None:
+        self.rid = rid
+        self.origin_input_ids = list(range(prompt))
+        self.output_ids: list[int] = []
+        self.return_logprob = returns_logprob
+        self.sampling_params = SimpleNamespace(**{**NEUTRAL, "temperature": 0.0, **sampling})
+        self.to_finish: Any = None
+        self.ended: Any = None
+
+    def finished(self) -> bool:
+        return self.ended is not None
+
+
+class Engine:
+    """Batches start and end when the test says so."""
+
+    def __init__(self, plane: Plane) -> None:
+        self.plane = plane
+
+    def start(self, reqs: list[Req], is_decode: bool) -> tuple[Any, Any]:
+        mode = SimpleNamespace(is_decode=lambda: is_decode)
+        scheduled = SimpleNamespace(
+            reqs=reqs,
+            forward_mode=mode,
+            decoding_reqs=None,
+            return_logprob=any(req.return_logprob for req in reqs),
+        )
+        self.plane.begin(scheduled, None)
+        logits = torch.zeros(len(reqs), VOCAB)
+        logits[:, 7] = 9.0
+        output = SimpleNamespace(next_token_logits=logits, next_token_logprobs=None)
+        info = SimpleNamespace(grammars=None)
+        tokens = self.plane.sample(output, SimpleNamespace(sampling_info=info))
+        return scheduled, SimpleNamespace(next_token_ids=tokens, copy_done=None, logits_output=output)
+
+    def end(self, scheduled: Any, result: Any) -> list[int]:
+        self.plane.collect(scheduled, result)
+        tokens = result.next_token_ids.tolist()
+        for req, token in zip(scheduled.reqs, tokens, strict=True):
+            if not req.finished():
+                req.output_ids.append(token)
+                req.ended = req.to_finish
+        self.plane.settle(scheduled)
+        return tokens
+
+
+@pytest.fixture
+def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Engine]:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    options = Options(private=True, samplers=1, stand_in=False, timeout=20)
+    server_args = SimpleNamespace(
+        device="cpu", enable_deterministic_inference=False, dp_size=1, random_seed=1
+    )
+    scheduler = SimpleNamespace(
+        max_running_requests=4,
+        max_total_num_tokens=1000,
+        model_config=SimpleNamespace(context_len=CONTEXT),
+        server_args=server_args,
+    )
+    admission = Admission(options, server_args, VOCAB)
+    session = OpenSession(
+        scheduler, options, admission, {"vocab": VOCAB, "tp": 1, "dtype": "fp32"}, replica=0
+    )
+    writer = Writer(session.session.segment_path, rank=0, device=-1)
+    plane = Plane(admission, writer, session, torch.device("cpu"), options, of_first=lambda value: value)
+    try:
+        yield Engine(plane)
+    finally:
+        plane.close()
+
+
+def test_a_request_that_only_the_scheduler_refuses_ends_alone_under_overlap(engine: Engine) -> None:
+    good = Req("good")
+    bad = Req("bad", custom_params={"dry_multiplier": 0.8, "dry_breakers": [[999999999]]})
+    prefill = engine.start([bad, good], is_decode=False)
+    decode = engine.start([bad, good], is_decode=True)
+    assert engine.end(*prefill)[1] == 7
+    assert bad.ended.status_code == 400
+    assert "dry_breakers[0][0] is 999999999" in bad.ended.message
+    assert engine.end(*decode)[1] == 7
+    assert good.output_ids == [7, 7]
+    assert not good.finished()
+
+
+def test_a_request_that_the_session_cannot_take_ends_alone_under_overlap(engine: Engine) -> None:
+    good, long = Req("good"), Req("long", prompt=2 * CONTEXT)
+    prefill = engine.start([good, long], is_decode=False)
+    decode = engine.start([good, long], is_decode=True)
+    assert engine.end(*prefill)[0] == 7
+    assert "bad_argument" in long.ended.message
+    assert engine.end(*decode)[0] == 7
+    assert good.output_ids == [7, 7]
+
+
+def test_batches_of_refused_requests_have_the_logprobs_that_sglang_reads(engine: Engine) -> None:
+    bad = Req("bad", returns_logprob=True, custom_params={"nonsense": 1})
+    batches = [engine.start([bad], is_decode=False), engine.start([bad], is_decode=True)]
+    for scheduled, result in batches:
+        engine.end(scheduled, result)
+        assert result.logits_output.next_token_logprobs.tolist() == [0.0]
+    assert bad.ended.status_code == 400
+
+
+def test_other_errors_of_the_session_end_the_engine(engine: Engine) -> None:
+    engine.plane._session.session.close()
+    with pytest.raises(Error, match="closed"):
+        engine.start([Req("any")], is_decode=False)
