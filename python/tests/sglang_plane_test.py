@@ -5,8 +5,10 @@ A request that cannot be sampled ends alone: the batches that it is in go on.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from queue import Queue
 from types import SimpleNamespace
 from typing import Any
 
@@ -79,10 +81,14 @@ class Engine:
         return tokens
 
 
-@pytest.fixture
-def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Engine]:
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
-    options = Options(private=True, samplers=1, stand_in=False, timeout=20)
+OPTIONS = Options(private=True, samplers=1, stand_in=False, timeout=20)
+
+
+def planes(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, of_first: list[Callable[[Any], Any]]
+) -> list[Plane]:
+    """Of the ranks of one engine; `of_first` has what each rank's plane takes."""
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(folder))
     server_args = SimpleNamespace(
         device="cpu", enable_deterministic_inference=False, dp_size=1, random_seed=1
     )
@@ -92,12 +98,20 @@ def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Engine]:
         model_config=SimpleNamespace(context_len=CONTEXT),
         server_args=server_args,
     )
-    admission = Admission(options, server_args, VOCAB)
-    session = OpenSession(
-        scheduler, options, admission, {"vocab": VOCAB, "tp": 1, "dtype": "fp32"}, replica=0
-    )
-    writer = Writer(session.session.segment_path, rank=0, device=-1)
-    plane = Plane(admission, writer, session, torch.device("cpu"), options, of_first=lambda value: value)
+    admission = Admission(OPTIONS, server_args, VOCAB)
+    geometry = {"vocab": VOCAB, "tp": len(of_first), "dtype": "fp32"}
+    session = OpenSession(scheduler, OPTIONS, admission, geometry, replica=0)
+    made = []
+    for rank, shared in enumerate(of_first):
+        writer = Writer(session.session.segment_path, rank=rank, device=-1)
+        own = None if rank else session
+        made.append(Plane(admission, writer, own, torch.device("cpu"), OPTIONS, shared))
+    return made
+
+
+@pytest.fixture
+def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Engine]:
+    [plane] = planes(tmp_path, monkeypatch, [lambda value: value])
     try:
         yield Engine(plane)
     finally:
@@ -140,3 +154,34 @@ def test_other_errors_of_the_session_end_the_engine(engine: Engine) -> None:
     engine.plane._session.session.close()
     with pytest.raises(Error, match="closed"):
         engine.start([Req("any")], is_decode=False)
+
+
+def test_all_ranks_leave_out_what_the_session_cannot_take(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent: Queue[Any] = Queue()
+
+    def send(value: Any) -> Any:
+        sent.put(value)
+        return value
+
+    def receive(value: Any) -> Any:
+        return sent.get(timeout=OPTIONS.timeout)
+
+    def serve(plane: Plane) -> list[int]:
+        # Each rank's scheduler has Reqs of its own.
+        engine, reqs = Engine(plane), [Req("long", prompt=2 * CONTEXT), Req("good")]
+        prefill = engine.start(reqs, is_decode=False)
+        decode = engine.start(reqs, is_decode=True)
+        engine.end(*prefill)
+        engine.end(*decode)
+        assert "bad_argument" in reqs[0].ended.message
+        return reqs[1].output_ids
+
+    ranks = planes(tmp_path, monkeypatch, [send, receive])
+    try:
+        with ThreadPoolExecutor(2) as pool:
+            assert list(pool.map(serve, ranks)) == [[7, 7], [7, 7]]
+    finally:
+        for plane in reversed(ranks):
+            plane.close()
