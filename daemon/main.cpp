@@ -21,6 +21,7 @@ namespace {
 
 using croupier::config::LoadResult;
 using croupier::config::Problem;
+using croupier::daemon::Starter;
 
 constexpr const char* kFooter = R"(
 Examples:
@@ -56,7 +57,7 @@ int check(const LoadResult& loaded) {
         const Problem problem = loaded.problem(lack.key, lack.message);
         std::cerr << "warning: " << croupier::config::to_string(problem) << "\n";
     }
-    const auto problems = croupier::daemon::problems_of_start(loaded);
+    const auto problems = croupier::daemon::problems_of_start(loaded, Starter::any_user);
     if (!problems.empty()) return report(problems);
     std::cout << loaded.origin() << (loaded.file.empty() ? " are valid\n" : " is valid\n");
     return 0;
@@ -74,6 +75,16 @@ int serve(const std::string& named, bool check_only, bool print_only, int used_b
     croupier::daemon::log_configuration(loaded);
     croupier::daemon::log_lacks(croupier::daemon::lacks_of_host(*loaded.config));
     return croupier::daemon::run_supervisor(*loaded.config, named, used_by_fd);
+}
+
+// For the daemon whose place this one would take: see next_start().
+int tell_start(const std::string& named) {
+    const LoadResult loaded = croupier::config::load(named);
+    const auto problems = croupier::daemon::problems_of_start(loaded, Starter::this_user);
+    for (const auto& problem : problems) std::cout << croupier::config::to_string(problem) << "\n";
+    if (!problems.empty()) return 2;
+    std::cout << croupier::config::to_yaml(*loaded.config);
+    return 0;
 }
 
 int refuse_log_options() {
@@ -121,9 +132,11 @@ int run(int argc, char** argv) {
         ->check(CLI::PositiveNumber);
     croupier::event_log::Settings log;
     croupier::event_log::add_options(app, log, "With --stand-in-fd: ");
-    // What follows is how vLLM's plugin starts a private daemon and a stand-in, and the supervisor its
-    // samplers; an empty group hides it from --help.
+    // What follows is how vLLM's plugin starts a private daemon and a stand-in, the supervisor its samplers,
+    // and how a daemon asks the next one before it hands over; an empty group hides it from --help.
     app.add_option("--used-by-fd", stand_in.used_by_fd)->group("");
+    bool start_only = false;
+    app.add_flag("--check-start", start_only)->group("");
     croupier::daemon::SamplerOptions sampler;
     auto* index = app.add_option("--sampler", sampler.index)->group("");
     app.add_option("--instance", sampler.instance)->group("");
@@ -138,6 +151,7 @@ int run(int argc, char** argv) {
         std::cout << croupier::daemon::layout_versions() << "\n";
         return 0;
     }
+    if (start_only) return tell_start(named);
     croupier::event_log::configure(log);
     if (standing_in->count() != 0) return croupier::daemon::run_stand_in(stand_in);
     if (index->count() == 0) {

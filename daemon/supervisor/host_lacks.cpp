@@ -65,7 +65,7 @@ void check_keys(const config::Curve& curve, std::vector<Lack>& lacks) {
     if (const auto keys = load_curve_keys(curve); !keys) {
         // The daemon may be another user's, who may read them.
         const bool forbidden = keys.error().code == shm::Errc::permission_denied;
-        lacks.push_back({"control.curve", keys.error().message, !forbidden});
+        lacks.push_back({"control.curve", keys.error().message, !forbidden, forbidden});
     }
     struct stat status {};
     if (curve.secret_key_file.empty() || ::stat(curve.secret_key_file.c_str(), &status) != 0) return;
@@ -108,11 +108,12 @@ std::vector<Lack> lacks_of_host(const config::Config& config) {
     return lacks;
 }
 
-std::vector<config::Problem> problems_of_start(const config::LoadResult& loaded) {
+std::vector<config::Problem> problems_of_start(const config::LoadResult& loaded, Starter starter) {
     if (!loaded.config) return loaded.problems;
     std::vector<config::Problem> problems;
     for (const Lack& lack : lacks_of_host(*loaded.config)) {
-        if (lack.prevents_start) problems.push_back(loaded.problem(lack.key, lack.message));
+        if (lack.prevents_start || (lack.prevents_this_user && starter == Starter::this_user))
+            problems.push_back(loaded.problem(lack.key, lack.message));
     }
     return problems;
 }

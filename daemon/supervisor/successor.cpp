@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <spawn.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -11,7 +12,10 @@
 #include <chrono>
 #include <csignal>
 #include <filesystem>
+#include <sstream>
+#include <utility>
 
+#include "config/document.h"
 #include "shm/build_note.h"
 #include "shm/file.h"
 
@@ -22,8 +26,18 @@ using shm::FileDescriptor;
 
 namespace {
 
-// It only prints a line; the sessions wait meanwhile.
+// It only reads a few files; the sessions wait meanwhile.
 constexpr std::chrono::seconds kPatience{2};
+
+// A configuration, or its mistakes, is far shorter.
+constexpr std::size_t kLongestAnswer = 1 << 16;
+
+using Clock = std::chrono::steady_clock;
+
+struct Answer {
+    std::string text;  // of its standard output; the other stream goes where this daemon's goes
+    int status = -1;   // of its exit; -1: it did not end in time, or by a signal
+};
 
 struct Pipe {
     FileDescriptor read;
@@ -36,10 +50,12 @@ shm::Result<Pipe> open_pipe() {
     return Pipe{FileDescriptor(ends[0]), FileDescriptor(ends[1])};
 }
 
-shm::Result<pid_t> spawn(const std::string& program, const FileDescriptor& output) {
+shm::Result<pid_t> spawn(const std::string& program, std::vector<std::string> arguments,
+                         const FileDescriptor& output) {
     std::string name = program;
-    std::string flag = "--layout-versions";
-    const std::array<char*, 3> argv = {name.data(), flag.data(), nullptr};
+    std::vector<char*> argv = {name.data()};
+    for (std::string& argument : arguments) argv.push_back(argument.data());
+    argv.push_back(nullptr);
     posix_spawn_file_actions_t actions;
     ::posix_spawn_file_actions_init(&actions);
     ::posix_spawn_file_actions_adddup2(&actions, output.get(), STDOUT_FILENO);
@@ -50,21 +66,61 @@ shm::Result<pid_t> spawn(const std::string& program, const FileDescriptor& outpu
     return pid;
 }
 
-// All that it prints until it closes its output, or until the patience is over.
-std::string read_all(const FileDescriptor& from) {
-    const auto deadline = std::chrono::steady_clock::now() + kPatience;
+bool is_ready_by(Clock::time_point deadline, const FileDescriptor& file) {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());
+    pollfd ready{file.get(), POLLIN, 0};
+    return left.count() > 0 && ::poll(&ready, 1, static_cast<int>(left.count())) > 0;
+}
+
+// All that it prints until it closes its output.
+std::string read_all(const FileDescriptor& from, Clock::time_point deadline) {
     std::string text;
-    std::array<char, 256> buffer{};
-    while (text.size() < 4096) {
-        const auto left =
-            std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
-        pollfd ready{from.get(), POLLIN, 0};
-        if (left.count() <= 0 || ::poll(&ready, 1, static_cast<int>(left.count())) <= 0) break;
+    std::array<char, 4096> buffer{};
+    while (text.size() < kLongestAnswer && is_ready_by(deadline, from)) {
         const auto length = ::read(from.get(), buffer.data(), buffer.size());
         if (length <= 0) break;
         text.append(buffer.data(), static_cast<std::size_t>(length));
     }
-    return text.substr(0, text.find('\n'));
+    return text;
+}
+
+int await_exit(pid_t pid, Clock::time_point deadline) {
+    const FileDescriptor handle(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+    if (handle.valid()) is_ready_by(deadline, handle);
+    // One that hangs must not hold up the stop; one that has ended keeps its status.
+    ::kill(pid, SIGKILL);
+    int status = 0;
+    ::waitpid(pid, &status, 0);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+shm::Result<Answer> ask(const std::string& program, std::vector<std::string> arguments) {
+    const auto deadline = Clock::now() + kPatience;
+    CROUPIER_TRY_VALUE(pipe, open_pipe());
+    CROUPIER_TRY_VALUE(pid, spawn(program, std::move(arguments), pipe.write));
+    pipe.write = FileDescriptor();
+    Answer answer;
+    answer.text = read_all(pipe.read, deadline);
+    answer.status = await_exit(pid, deadline);
+    return answer;
+}
+
+// Of a printed configuration; empty where the key is not in it.
+std::string value_of(const config::TreeNode& root, const std::string& key) {
+    const auto dot = key.find('.');
+    for (const config::Entry& entry : root.entries) {
+        if (entry.key != key.substr(0, dot)) continue;
+        return dot == std::string::npos ? entry.value.scalar.text
+                                        : value_of(entry.value, key.substr(dot + 1));
+    }
+    return "";
+}
+
+std::vector<std::string> lines_of(const std::string& text) {
+    std::istringstream stream(text);
+    std::vector<std::string> lines;
+    for (std::string line; std::getline(stream, line);) lines.push_back(std::move(line));
+    return lines;
 }
 
 }  // namespace
@@ -73,12 +129,13 @@ std::string layout_versions() {
     return std::string(shm::build_note().layouts());
 }
 
-std::string moved_key(const config::Config& now, const config::Config& next) {
-    if (next.instance != now.instance) return "instance";
-    if (next.run_dir != now.run_dir) return "run_dir";
-    if (next.shm.dir != now.shm.dir) return "shm.dir";
-    if (next.shm.mode != now.shm.mode) return "shm.mode";
-    return next.shm.group != now.shm.group ? "shm.group" : "";
+std::string moved_key(const std::string& now, const std::string& next) {
+    const auto ours = config::parse_document(now);
+    const auto theirs = config::parse_document(next);
+    for (const char* const key : {"instance", "run_dir", "shm.dir", "shm.mode", "shm.group"}) {
+        if (value_of(ours.root, key) != value_of(theirs.root, key)) return key;
+    }
+    return "";
 }
 
 std::string own_program() {
@@ -86,14 +143,24 @@ std::string own_program() {
     return std::filesystem::read_symlink("/proc/self/exe", failure).string();
 }
 
+NextStart next_start(const std::string& program, const std::string& named) {
+    std::vector<std::string> arguments = {"--check-start"};
+    if (!named.empty()) arguments.insert(arguments.end(), {"--config", named});
+    const auto answer = ask(program, std::move(arguments));
+    if (!answer) return {.problems = {answer.error().message}, .config = ""};
+    const auto& [text, status] = answer.value();
+    if (status == 0) return {.problems = {}, .config = text};
+    std::vector<std::string> problems = lines_of(text);
+    if (problems.empty()) {
+        problems.push_back(program + " --check-start " +
+                           (status < 0 ? "did not end in time" : "exited with " + std::to_string(status)));
+    }
+    return {.problems = std::move(problems), .config = ""};
+}
+
 shm::Result<std::string> layout_versions_of(const std::string& program) {
-    CROUPIER_TRY_VALUE(pipe, open_pipe());
-    CROUPIER_TRY_VALUE(pid, spawn(program, pipe.write));
-    pipe.write = FileDescriptor();
-    const std::string line = read_all(pipe.read);
-    // It has nothing more to say; one that hangs must not hold up the stop.
-    ::kill(pid, SIGKILL);
-    ::waitpid(pid, nullptr, 0);
+    CROUPIER_TRY_VALUE(answer, ask(program, {"--layout-versions"}));
+    const std::string line = answer.text.substr(0, answer.text.find('\n'));
     if (!line.empty()) return line;
     return shm::fail(Errc::wrong_version, program + " does not tell its layouts (--layout-versions)");
 }

@@ -14,6 +14,7 @@
 
 #include "config/load.h"
 #include "config/reload.h"
+#include "config/write.h"
 #include "daemon/control/control_server.h"
 #include "daemon/control/curve_gate.h"
 #include "daemon/control/endpoint.h"
@@ -25,7 +26,6 @@
 #include "daemon/observation/http_server.h"
 #include "daemon/observation/observation_site.h"
 #include "daemon/supervisor/foundation.h"
-#include "daemon/supervisor/host_lacks.h"
 #include "daemon/supervisor/sampler_pool.h"
 #include "daemon/supervisor/signals.h"
 #include "daemon/supervisor/successor.h"
@@ -280,18 +280,9 @@ class Supervisor {
     // The sessions stay in shared memory for the daemon that is started next, if it can read them.
     void hand_over() {
         if (drain_deadline_ || done_) return;
-        const auto loaded = config::load(named_);
-        if (const auto problems = problems_of_start(loaded); !problems.empty()) {
-            log_problems(loaded.file, problems);
-            event_log::write(
-                Event::handover_refused, {{"problems", problems.size()}},
-                "no handover (SIGUSR1): the next daemon could not start with {}; this one serves "
-                "on. Correct the file and try again",
-                loaded.origin());
-            ::sd_notify(0, "STATUS=serving; it did not hand over, because the configuration has errors");
-            return;
-        }
-        if (const std::string key = moved_key(config_, *loaded.config); !key.empty()) {
+        const NextStart start = next_start(program_, named_);
+        if (!start.problems.empty()) return refuse_handover(start.problems);
+        if (const std::string key = moved_key(config::to_yaml(config_), start.config); !key.empty()) {
             event_log::write(
                 Event::handover_refused, {{"key", key}},
                 "no handover (SIGUSR1): {} has changed, so the next daemon would not find the sessions; "
@@ -314,6 +305,17 @@ class Supervisor {
         health_.draining.store(true, std::memory_order_relaxed);
         ::sd_notify(0, "STOPPING=1\nSTATUS=handing over");
         handing_over_ = done_ = true;
+    }
+
+    void refuse_handover(const std::vector<std::string>& problems) const {
+        for (const auto& line : problems)
+            event_log::write(Event::config_problem, {{"file", named_}}, "{}", line);
+        event_log::write(
+            Event::handover_refused, {{"problems", problems.size()}},
+            "no handover (SIGUSR1): the next daemon could not start with {}; this one serves on. "
+            "Correct what the lines above name and try again",
+            named_.empty() ? "its configuration" : named_);
+        ::sd_notify(0, "STATUS=serving; it did not hand over, because the next daemon could not start");
     }
 
     void reload() {

@@ -8,6 +8,7 @@
 #include "testing/small_engine.h"
 #include "tests/daemon/loopback.h"
 #include "tests/daemon/served_engine.h"
+#include "tests/shm/second_user.h"
 
 using namespace croupier;
 using namespace croupier::testing;
@@ -27,6 +28,7 @@ class OwnProgram {
         std::filesystem::permissions(fresh, std::filesystem::perms::owner_all);
         std::filesystem::rename(fresh, path());
     }
+    void remove() const { std::filesystem::remove(path()); }
 
   private:
     Sandbox files_;
@@ -58,16 +60,16 @@ TEST_CASE_METHOD(EngineServedEachWay,
 }
 
 TEST_CASE("a daemon whose successor could not read its sessions says so and drains") {
-    const auto [script, told] = GENERATE(
-        table<std::string, std::string>({{"echo segment 999, messages 1", "speaks segment 999"},
-                                         {"echo no such flag >&2; exit 2", "does not tell its layouts"}}));
+    const auto [script, told] =
+        GENERATE(table<std::string, std::string>({{"echo segment 999, messages 1", "speaks segment 999"},
+                                                  {"echo no such flag >&2", "does not tell its layouts"}}));
     const OwnProgram program;
     DaemonProcess daemon(kTwoSamplers, "", program.path());
     SmallEngine engine(daemon.endpoint(), "engine");
     engine.admit(8);
     engine.step();
     engine.submit();
-    program.replace_by(script);
+    program.replace_by("[ \"$1\" = --layout-versions ] || exec " CROUPIERD_PATH " \"$@\"\n" + script);
     daemon.signal(SIGUSR1);
     REQUIRE(eventually([&] { return daemon.says("draining (SIGUSR1)"); }));
     CHECK_THAT(daemon.log(), Contains("no handover") && Contains(told));
@@ -118,6 +120,77 @@ TEST_CASE_METHOD(ServedEngine,
     CHECK(daemon.says("handed over (SIGUSR1)"));
     daemon.start();
     engine.step();
+}
+
+TEST_CASE("a daemon hands over with a configuration that only its successor can read") {
+    const OwnProgram program;
+    DaemonProcess daemon(kTwoSamplers, "", program.path());
+    SmallEngine engine(daemon.endpoint(), "engine");
+    engine.admit(8);
+    engine.submit();
+    std::ofstream(daemon.config_path(), std::ios::app) << "future: {key: 1}\n";
+    const auto next = [&](const std::string& flag) {
+        const std::string known = daemon.directory() + "/known.yaml";
+        return "sed '/^future:/d' " + daemon.config_path() + " >" + known + "\nexec " CROUPIERD_PATH " " +
+               flag + " --config " + known;
+    };
+    program.replace_by("case $1 in --check-start | --layout-versions) " + next("$1") + ";; esac\n" +
+                       next(""));
+    daemon.signal(SIGUSR1);
+    REQUIRE(daemon.await_end() == 0);
+    CHECK(daemon.says("handed over (SIGUSR1)"));
+    daemon.start();
+    engine.write();
+    engine.collect();
+}
+
+TEST_CASE("a daemon whose successor does not know a key of the file, or is not there, serves on") {
+    const OwnProgram program;
+    DaemonProcess daemon(kTwoSamplers, "", program.path());
+    SmallEngine engine(daemon.endpoint(), "engine");
+    engine.admit(8);
+    std::string told = "croupierd.yaml:3: samplers.wait: is unknown";
+    SECTION("it refuses a key") {
+        program.replace_by("[ $1 = --check-start ] && echo \"" + told + "\"; exit 2");
+    }
+    SECTION("it fails without a word") {
+        program.replace_by("exit 3");
+        told = "--check-start exited with 3";
+    }
+    SECTION("it hangs") {
+        program.replace_by("exec sleep 1000");
+        told = "--check-start did not end in time";
+    }
+    SECTION("it is not there") {
+        program.remove();
+        told = "cannot run " + program.path();
+    }
+    daemon.signal(SIGUSR1);
+    REQUIRE(eventually([&] { return daemon.says("event=handover_refused"); }));
+    CHECK_THAT(daemon.log(), Contains("event=config_problem") && Contains(told) &&
+                                 Contains("the next daemon could not start with " + daemon.config_path()));
+    engine.steps(2);
+}
+
+TEST_CASE("a daemon whose successor may not read its CURVE keys serves on") {
+    if (!shm::can_change_user()) return;
+    const OwnProgram program;
+    DaemonProcess daemon(kTwoSamplers, "", program.path());
+    SmallEngine engine(daemon.endpoint(), "engine");
+    engine.admit(8);
+    const std::string secret = daemon.directory() + "/secret";
+    std::ofstream(secret) << "rq:rM>}U?@Lns47E1%kR.o@n%FcmmsL/@{H8]yf7\n";
+    std::filesystem::permissions(secret, std::filesystem::perms(0400));
+    daemon.write_config(kTwoSamplers, "control: {endpoint: \"" + daemon.endpoint() +
+                                          "\", curve: {secret_key_file: " + secret +
+                                          ", authorized_keys_file: " + secret + "}}");
+    std::filesystem::permissions(daemon.directory(), std::filesystem::perms(0711));
+    std::filesystem::permissions(daemon.config_path(), std::filesystem::perms(0644));
+    program.replace_by("exec setpriv --reuid 65534 --regid 65534 --clear-groups " CROUPIERD_PATH " \"$@\"");
+    daemon.signal(SIGUSR1);
+    REQUIRE(eventually([&] { return daemon.says("event=handover_refused"); }));
+    CHECK_THAT(daemon.log(), Contains("control.curve") && Contains("ermission denied"));
+    engine.steps(2);
 }
 
 TEST_CASE_METHOD(ServedEngine, "a daemon that is told both to hand over and to stop stops") {
