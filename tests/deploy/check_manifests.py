@@ -9,6 +9,7 @@ kubernetes-validate, Kubernetes' own schemas are asked too.
 
 import pathlib
 import re
+import signal
 import subprocess
 import sys
 
@@ -23,6 +24,9 @@ MIB = 1 << 20
 UNITS = {"Mi": MIB, "Gi": MIB << 10, "MiB": MIB, "GiB": MIB << 10, "m": MIB, "g": MIB << 10}
 # What the daemon takes beside segments and derived states.
 OWN_BYTES = 256 * MIB
+# sessions.drain_timeout_ms where a configuration leaves it out, and what the supervisor adds to it.
+DEFAULT_DRAIN_MS = 10000
+END_AFTER_DRAIN_S = 10
 
 
 def load(path):
@@ -199,6 +203,42 @@ def check_network(documents, image, job):
     assert config["data"] == {pathlib.PurePosixPath(image.config_path).name: image.config_text}
 
 
+def end_by_hook(hook, on_handover, stubs=""):
+    """How a process that does this at SIGUSR1, in the daemon's place, ends by the hook."""
+    program = (
+        "import signal\n"
+        "signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1})\n"
+        "print(flush=True)\n"
+        "signal.sigwait({signal.SIGUSR1})\n" + on_handover
+    )
+    daemon = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE)
+    daemon.stdout.readline()
+    # One that has ended is this process's to reap; `pidof` does not list it.
+    pidof = f"pidof() {{ grep -qs '^State:.[^Z]' /proc/{daemon.pid}/status && echo {daemon.pid}; }}\n"
+    try:
+        subprocess.run(["sh", "-c", pidof + stubs + hook], stdout=subprocess.DEVNULL, check=True)
+        return daemon.wait(timeout=10)
+    finally:
+        daemon.kill()
+        daemon.wait()
+
+
+def check_handover(image):
+    """An update leaves the sessions to the next pod, also where the daemon does not hand over."""
+    pod = pod_of(load(KUBERNETES / "daemonset/daemonset.yaml")[0])
+    (container,) = pod["containers"]
+    assert pod["shareProcessNamespace"] is True, "the daemon is process 1, which no SIGKILL from the pod ends"
+    shell, flag, hook = container["lifecycle"]["preStop"]["exec"]["command"]
+    assert (shell, flag) == ("sh", "-c"), shell
+    patience = int(re.search(r"seq (\d+)\)", hook)[1])
+    drain = image.config["sessions"].get("drain_timeout_ms", DEFAULT_DRAIN_MS) / 1000
+    assert drain + END_AFTER_DRAIN_S < patience + 1 < pod["terminationGracePeriodSeconds"], patience
+    handed_over = end_by_hook(hook, "")
+    assert handed_over == 0, f"a daemon that hands over ends with {handed_over}"
+    refused = end_by_hook(hook, "signal.pause()", "sleep() { :; }\n")
+    assert refused == -signal.SIGKILL, f"a daemon that serves on ends with {refused}"
+
+
 def check_node(image):
     """The DaemonSet's directories on the node, and who makes them."""
     pod = pod_of(load(KUBERNETES / "daemonset/daemonset.yaml")[0])
@@ -304,6 +344,7 @@ def main(croupierd):
     monitoring = gather(KUBERNETES / "monitoring", reached)
     gather(KUBERNETES / "prepare-node", reached)
     engine = check_node(image)
+    check_handover(image)
     two_hosts = gather(KUBERNETES / "two-hosts", reached)
     check_two_hosts(two_hosts)
     plain = [engine, *two_hosts]

@@ -131,7 +131,9 @@ by_daemonset() {
     podman logs engine-engine >"$place/pod.json" 2>&1
     verified "$place/pod.json" || fail "the engine's pod"
     local hook
-    hook=$(grep -o 'kill -USR1 1' "$top/deploy/kubernetes/daemonset/daemonset.yaml")
+    hook=$(/usr/bin/python3 -c 'import sys, yaml
+pod = yaml.safe_load(open(sys.argv[1]))["spec"]["template"]["spec"]
+print(pod["containers"][0]["lifecycle"]["preStop"]["exec"]["command"][-1])' "$top/deploy/kubernetes/daemonset/daemonset.yaml")
     podman exec croupierd-croupierd sh -c "$hook" || true
     [ "$(timeout 20 podman wait croupierd-croupierd)" = 0 ] || fail "the preStop hook"
     podman logs croupierd-croupierd 2>&1 | grep -q '"message":"stopped\|handed over' || fail "the preStop hook hands nothing over"
