@@ -17,8 +17,8 @@
 namespace croupier::daemon {
 namespace {
 
-bool is_member(gid_t group) {
-    if (::geteuid() == 0 || ::getegid() == group) return true;
+bool is_in_own_groups(gid_t group) {
+    if (::getegid() == group) return true;
     std::vector<gid_t> groups(static_cast<std::size_t>(std::max(0, ::getgroups(0, nullptr))));
     const int count = ::getgroups(static_cast<int>(groups.size()), groups.data());
     return std::find(groups.begin(), groups.begin() + std::max(0, count), group) != groups.end();
@@ -32,7 +32,7 @@ void check_group(const std::string& group, std::vector<Lack>& lacks) {
                          "this host has no group '" + group + "'; create it (groupadd " + group +
                              "), or name another, or leave it empty for the daemon's own",
                          true});
-    } else if (!is_member(number.value())) {
+    } else if (::geteuid() != 0 && !is_in_own_groups(number.value())) {
         // The daemon may be another user's.
         lacks.push_back({"shm.group", "user " + std::to_string(::geteuid()) + " is no member of the group '" +
                                           group + "': a daemon of this user cannot give segments to it"});
@@ -69,7 +69,9 @@ void check_keys(const config::Curve& curve, std::vector<Lack>& lacks) {
     }
     struct stat status {};
     if (curve.secret_key_file.empty() || ::stat(curve.secret_key_file.c_str(), &status) != 0) return;
-    if ((status.st_mode & (S_IRGRP | S_IROTH)) == 0) return;
+    // Kubernetes gives a secret to the daemon's group, systemd a credential to root's.
+    const bool is_kept = status.st_gid == 0 || is_in_own_groups(status.st_gid);
+    if ((status.st_mode & (is_kept ? S_IROTH : S_IRGRP | S_IROTH)) == 0) return;
     lacks.push_back({"control.curve.secret_key_file",
                      "other users may read the daemon's secret key in " + curve.secret_key_file +
                          ": make it the daemon's user's, with mode 0400 (chown, chmod)"});

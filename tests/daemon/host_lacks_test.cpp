@@ -1,5 +1,6 @@
 // A configuration that is valid and asks for what this host does not have.
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <catch2/catch.hpp>
 #include <cstdlib>
@@ -108,11 +109,27 @@ TEST_CASE("a check of the configuration refuses CURVE keys with which no daemon 
 TEST_CASE("a check of the configuration warns of a secret CURVE key that other users may read") {
     const CurveFiles files;
     CHECK_THAT(files.check().output, !Contains("warning"));
-    std::filesystem::permissions(files.secret(), std::filesystem::perms(0640));
+    const bool by_all = GENERATE(true, false);
+    if (!by_all && !shm::can_change_user()) return;
+    std::filesystem::permissions(files.secret(), std::filesystem::perms(by_all ? 0444 : 0440));
+    if (!by_all) REQUIRE(::chown(files.secret().c_str(), 0, 4200) == 0);
     const Ended ended = files.check();
     CHECK(ended.status == 0);
     CHECK_THAT(ended.output, Contains("warning: ") && Contains("control.curve.secret_key_file") &&
                                  Contains("other users may read") && Contains(files.secret()));
+}
+
+TEST_CASE("a secret CURVE key that the daemon's group may read, or root's, is no cause for a warning") {
+    const CurveFiles files;
+    std::filesystem::permissions(files.secret(), std::filesystem::perms(0440));
+    CHECK_THAT(files.check().output, Contains("is valid") && !Contains("warning"));
+    if (!shm::can_change_user()) return;
+    // As Kubernetes mounts a secret for a pod with an fsGroup.
+    REQUIRE(::chown(files.secret().c_str(), 0, 4200) == 0);
+    const std::string daemon = "setpriv --reuid 65534 --regid 65534 --groups ";
+    CHECK_THAT(files.check(daemon + "4200 ").output, Contains("is valid") && !Contains("warning"));
+    REQUIRE(::chown(files.secret().c_str(), 65534, 0) == 0);
+    CHECK_THAT(files.check(daemon + "4200 ").output, Contains("is valid") && !Contains("warning"));
 }
 
 TEST_CASE("a check of the configuration warns of CURVE keys that this user may not read") {
