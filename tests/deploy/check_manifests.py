@@ -269,25 +269,30 @@ def check_node(image):
 
 def check_two_hosts(documents):
     """The example for an engine on two hosts: its plugin starts the daemon, so no image of ours is in it."""
-    (service,) = of_kind(documents, "Service")
+    names, clients = of_kind(documents, "Service")
     (policy,) = of_kind(documents, "NetworkPolicy")
     (workload,) = of_kind(documents, "StatefulSet")
     labels = workload["spec"]["template"]["metadata"]["labels"]
     for selector in (
-        service["spec"]["selector"],
+        names["spec"]["selector"],
         policy["spec"]["podSelector"]["matchLabels"],
         workload["spec"]["selector"]["matchLabels"],
     ):
         assert selector.items() <= labels.items(), f"{selector} selects none of {labels}"
     name, pod = workload["metadata"]["name"], pod_of(workload)
-    assert workload["spec"]["serviceName"] == service["metadata"]["name"]
+    assert workload["spec"]["serviceName"] == names["metadata"]["name"]
+    assert names["spec"]["clusterIP"] == "None"
+    assert "ports" not in names["spec"]
+    first = {"statefulset.kubernetes.io/pod-name": f"{name}-0"}
+    assert clients["spec"]["selector"] == {**names["spec"]["selector"], **first}
     check_no_privilege(name, pod)
     (container,) = containers_of(pod)
     (port,) = container["ports"]
-    assert [each["port"] for each in service["spec"]["ports"]] == [port["containerPort"]]
+    assert f":{port['containerPort']}/health" in container["readinessProbe"]["exec"]["command"][-1]
+    assert [each["port"] for each in clients["spec"]["ports"]] == [port["containerPort"]]
     command = container["command"][-1]
     assert f"--nnodes {workload['spec']['replicas']} " in command, command
-    assert f"--master-addr {name}-0.{service['metadata']['name']} " in command, command
+    assert f"--master-addr {name}-0.{names['metadata']['name']} " in command, command
     mounts = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
     assert set(mounts) == {volume["name"] for volume in pod["volumes"]}, mounts
     assert mounts["shm"] == "/dev/shm"
