@@ -135,11 +135,20 @@ def under(
     """A round's tokens, and what `what` gives, which is done while the round goes on."""
     side.begin(mixed_tokens, arguments.equal, arguments.tokens)
     done: list[Any] = []
-    fault = threading.Timer(arguments.after, lambda: done.append(what()))
+
+    def do() -> None:
+        try:
+            done.append(what())
+        except Exception as error:
+            done.append(error)
+
+    fault = threading.Timer(arguments.after, do)
     fault.start()
     tokens = side.answer()
     finished = time.monotonic()
     fault.join()
+    if isinstance(done[0], Exception):
+        raise done[0]
     return tokens, {"found": done[0], "before_the_end": done[0]["at"] < finished}
 
 
@@ -153,8 +162,9 @@ def kill_daemon(folder: Path) -> dict[str, Any]:
     from croupier.serving.place import daemon_pid
 
     pid = daemon_pid(folder / "runtime-1" / "croupier-private")
-    if pid:
-        os.kill(pid, signal.SIGKILL)
+    if not pid:
+        raise CannotError("the last stage's host has no daemon to kill")
+    os.kill(pid, signal.SIGKILL)
     return {"at": time.monotonic(), "pid": pid}
 
 
@@ -168,6 +178,7 @@ def faults(
     }.items():
         begun = time.monotonic()
         if name == "link cut" and isinstance(hosts, OneNetwork):
+            found[name] = "not done: there is one network, without a link to cut"
             continue
         tokens, fault = under(what, side, arguments)
         found[name] = {
