@@ -30,7 +30,7 @@ class SessionHost:
         self._relay: Relay | None = None
         self._keeper: Keeper | None = None
         self._ending: threading.Thread | None = None
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
 
     def begin(self, root: str, root_key: str, private: bool) -> tuple[str, str]:
         """The daemon's endpoint, and the relay's public key; `private`: the host's daemon is not asked."""
@@ -66,19 +66,22 @@ class SessionHost:
         """The session is about to be closed: what ends with it is not to be started again."""
         with self._lock:
             keeper, self._keeper = self._keeper, None
-        if keeper is not None:
-            keeper.close()
+            if keeper is not None:
+                keeper.close()
 
     def close(self) -> None:
-        self.stop_keeping()
-        self._end_relay()
+        """When it returns, all has ended, whoever began to end it."""
         with self._lock:
+            self.stop_keeping()
+            self._end_relay()
             daemon, self._daemon = self._daemon, None
-        if daemon is not None:
-            daemon.leave()
+            if daemon is not None:
+                daemon.leave()
+        if self._ending is not None and self._ending is not threading.current_thread():
+            self._ending.join()
 
     def _end_relay(self) -> None:
         with self._lock:
             relay, self._relay = self._relay, None
-        if relay is not None:
-            relay.close()
+            if relay is not None:
+                relay.close()
