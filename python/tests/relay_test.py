@@ -146,6 +146,20 @@ def test_a_relay_s_secret_key_is_in_no_argument_variable_or_folder(
     relay.close()
 
 
+def test_a_relay_takes_no_option_from_the_engine_s_environment(
+    daemon: Daemon, programs: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CROUPIER_RELAY_PORT", "tcp://10.0.0.7:80")
+    relay = Relay(daemon.endpoint, "tcp://127.0.0.1:9", "k" * 40)
+    assert not readable([relay.ended], 0)
+    relay.close()
+
+
+def test_a_relay_that_ends_at_its_start_is_told_at_once(daemon: Daemon, programs: None) -> None:
+    with pytest.raises(RuntimeError, match="ended with status 1 at its start"):
+        Relay(daemon.endpoint, "tcp://", "k" * 40)
+
+
 def test_a_relay_with_another_key_is_not_let_in(way: Way) -> None:
     way.fan_out.close()
     fails("timed_out", lambda: way.join(FanOut.make_keys()[0], timeout=0.5), "did not join within")
