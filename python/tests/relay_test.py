@@ -188,6 +188,10 @@ def test_a_reserved_port_is_another_program_s_no_more_and_the_fan_out_s_yet() ->
         )
     with pytest.raises(RuntimeError, match="cannot listen at 192.0.2.1:0"):
         reserved_port("192.0.2.1", 0)
+    with pytest.raises(RuntimeError, match=r"cannot listen at 127.0.0.1:65536.*relay_port"):
+        reserved_port("127.0.0.1", 65536)
+    with pytest.raises(RuntimeError, match="fd00::1, and the way .* VLLM_HOST_IP to an IPv4 address"):
+        reserved_port("fd00::1", 0)
 
 
 class Begun:

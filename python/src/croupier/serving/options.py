@@ -48,7 +48,8 @@ class Options:
     metrics_port: int = 0
     """Of a private daemon: the port of 127.0.0.1 where it serves metrics and its page; 0: none."""
     relay_port: int = 0
-    """Of an engine with its last stage on another host: where this one listens for it; 0: any free port."""
+    """Of an engine with its last stage on another host: where this one listens for it, replica N at the
+    N-th port from there; 0: any free port."""
     samplers: int = 0
     """Of a private daemon and of a stand-in; 0: three quarters of the cores that this process may use, and
     for lean steps a dozen at the most."""

@@ -81,11 +81,16 @@ class RelayedOpening:
 
 def reserved_port(address: str, port: int) -> socket.socket:
     """A port of this host that no other program takes before the fan-out listens there: it may share it."""
+    if ":" in address:
+        raise RuntimeError(
+            f"this host's address for its other hosts is {address}, and the way to the last stage's host "
+            "is by IPv4: set VLLM_HOST_IP to an IPv4 address of this host"
+        )
     held = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     try:
         held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         held.bind((address, port))
-    except OSError as error:
+    except (OSError, OverflowError) as error:
         held.close()
         raise RuntimeError(
             f"this host cannot listen at {address}:{port} for the last stage's host: {error}. The address is "

@@ -6,6 +6,7 @@ its own workers; those of the others than the first make a MultiprocExecutor wit
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from typing import Any, NamedTuple
 
@@ -56,6 +57,10 @@ def opening_for(executor: Any, options: Options, own: Options) -> Opening | Rela
     def begin(root: str, root_key: str, private: bool) -> tuple[str, str]:
         return answered(executor, "croupier_begin_host", root, root_key, private)
 
+    if options.relay_port:
+        # Replicas may be on one host.
+        replica = executor.vllm_config.parallel_config.data_parallel_index
+        options = dataclasses.replace(options, relay_port=options.relay_port + replica)
     return RelayedOpening(options, get_ip(), begin, logger, FEWER_ROWS)
 
 
