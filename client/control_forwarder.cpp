@@ -1,10 +1,16 @@
 #include "client/control_forwarder.h"
 
+#include <zmq.h>
+
+#include <array>
 #include <chrono>
+#include <cstdio>
+#include <stdexcept>
 #include <utility>
 #include <variant>
 
 #include "client/unreachable.h"
+#include "proto/curve.h"
 
 namespace croupier::client {
 namespace {
@@ -25,7 +31,26 @@ std::vector<std::uint8_t> refusal(std::uint64_t request, const shm::Error& error
     return {builder.GetBufferPointer(), builder.GetBufferPointer() + builder.GetSize()};
 }
 
+// 64 bits of the key: nobody finds a pair of keys that has the same ones.
+std::string suffix_of(const std::string& key) {
+    if (key.empty()) return "";
+    std::array<std::uint8_t, proto::kCurveKeyLength / 5 * 4> bytes{};
+    if (key.size() != proto::kCurveKeyLength || zmq_z85_decode(bytes.data(), key.c_str()) == nullptr)
+        throw std::runtime_error(
+            "the scheduler's public key is no CURVE key, which has 40 characters of Z85");
+    std::string text = "@";
+    for (std::size_t at = 0; at < 8; ++at) {
+        std::array<char, 3> digits{};
+        (void)std::snprintf(digits.data(), digits.size(), "%02x", static_cast<unsigned>(bytes[at]));
+        text += digits.data();
+    }
+    return text;
+}
+
 }  // namespace
+
+ControlForwarder::ControlForwarder(std::string endpoint, const std::string& peer_key)
+    : endpoint_(std::move(endpoint)), suffix_(suffix_of(peer_key)) {}
 
 bool ControlForwarder::is_request(std::span<const std::uint8_t> record) {
     const wire::Message* message = message_in(record);
@@ -59,9 +84,28 @@ shm::Result<bool> ControlForwarder::send(const wire::Message& message, std::span
     return true;
 }
 
+// The offset of a string may be any: the longer name stands behind the rest of the message.
+std::vector<std::uint8_t> ControlForwarder::under_own_name(const wire::Message& message,
+                                                           std::span<const std::uint8_t> record) const {
+    const wire::Open& open = *message.body_as_Open();
+    std::vector<std::uint8_t> bytes(record.begin(), record.end());
+    if (open.name() == nullptr) return bytes;  // the daemon refuses it
+    const std::string name = open.name()->str() + suffix_;
+    const auto* table = static_cast<const flatbuffers::Table*>(message.body());
+    const auto field = static_cast<std::size_t>(table->GetAddressOf(wire::Open::VT_NAME) - record.data());
+    bytes.resize((bytes.size() + 3) / 4 * 4);
+    const std::size_t place = bytes.size();
+    bytes.resize(place + sizeof(flatbuffers::uoffset_t));
+    flatbuffers::WriteScalar(&bytes[field], static_cast<flatbuffers::uoffset_t>(place - field));
+    flatbuffers::WriteScalar(&bytes[place], static_cast<flatbuffers::uoffset_t>(name.size()));
+    bytes.insert(bytes.end(), name.c_str(), name.c_str() + name.size() + 1);
+    return bytes;
+}
+
 std::optional<std::vector<std::uint8_t>> ControlForwarder::forward(std::span<const std::uint8_t> record) {
     const wire::Message& message = *message_in(record);
-    const auto sent = send(message, record);
+    const bool opens = message.body_type() == wire::Body::Open;
+    const auto sent = opens ? send(message, under_own_name(message, record)) : send(message, record);
     if (sent) return std::nullopt;
     return refusal(message.request(), sent.error());
 }

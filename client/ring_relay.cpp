@@ -96,11 +96,11 @@ shm::Result<bool> RingRelay::attach(const wire::AttachSession& record) {
     const std::string& path = allowed_path_;
     CROUPIER_TRY_VALUE(ring, LocalRing::attach(path, record.randoms_supplied()));
     const proto::SegmentHeader& header = ring->header();
-    if (header.session_id != record.session_id() || name_ != header.name) {
-        return shm::fail(Errc::bad_argument, path + " is session " + header.name + " (" +
-                                                 std::to_string(header.session_id) + "), not " + name_ +
-                                                 " (" + std::to_string(record.session_id()) + ")");
+    if (header.session_id != record.session_id()) {
+        return shm::fail(Errc::bad_argument, path + " is session " + std::to_string(header.session_id) +
+                                                 ", not " + std::to_string(record.session_id()));
     }
+    name_ = header.name;  // with what the relay has put behind the scheduler's
     CROUPIER_TRY_VALUE(signal, ring->start_signal());
     ring_ = std::move(ring);
     signal_ = std::move(signal);

@@ -105,7 +105,7 @@ void Relay::serve_group(FanOut& group, const std::atomic<bool>& stop) {
                      "joined as member {} of {}", group_.member, group_.members);
     observer_.on_status("serving the scheduler at " + group_.endpoint);
     client::RingRelay ring;
-    client::ControlForwarder control(daemon_);
+    client::ControlForwarder control(daemon_, group_.keys.peer_public);
     const std::string end = serve(group, ring, control, stop);
     counts_.joined.store(false, std::memory_order_relaxed);
     counts_.answers_waiting.store(0, std::memory_order_relaxed);

@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <csignal>
+#include <optional>
 #include <sstream>
+#include <utility>
 
 #include "shm/segment.h"
 #include "testing/daemon_process.h"
@@ -68,6 +70,13 @@ void serve_like_a_local_session(const TwoHosts& hosts, bool masked) {
     });
     CHECK(eventually([&] { return stage.relay_log().find("let go") != std::string::npos; }));
     CHECK(eventually([&] { return stage.daemon().files_in_shm() == 1; }));
+}
+
+// As the daemon has it.
+std::string name_of(const client::Session& session) {
+    const auto segment = shm::Segment::attach(session.segment_path(), shm::Access::read_only);
+    REQUIRE(segment);
+    return segment.value().header().name;
 }
 
 std::string failure_of_waiting(RemoteScheduler& scheduler) {
@@ -445,9 +454,49 @@ TEST_CASE("a session that is taken over on its own host fails the scheduler's ne
     scheduler.submit(0);
     EngineShape shape;
     shape.takeover = true;
-    const SmallEngine other(stage.daemon().endpoint(), "remote", shape);
+    const SmallEngine other(stage.daemon().endpoint(), name_of(scheduler.session()), shape);
     CHECK_THAT(failure_of_waiting(scheduler), Contains("stale_epoch") && Contains("was taken over"));
     CHECK_THAT(failure_of([&] { scheduler.submit(1); }), Contains("stale_epoch"));
+}
+
+TEST_CASE("a scheduler neither ends nor resumes a session that another one, or an engine here, has opened") {
+    const TwoHosts hosts;
+    LastStage stage(hosts);
+    stage.start_relay();
+    SmallEngine local(stage.daemon().endpoint(), "name");
+    local.admit(2);
+    local.steps(3);
+    LastStage other_stage(hosts);
+    other_stage.start_relay({"--endpoint", stage.daemon().endpoint()});
+    const RelayGroup others(other_stage.route());
+    client::OpenOptions options = options_through(others);
+    options.name = "name";
+    std::optional<client::Session> another(std::in_place, options);
+    another->add(SmallEngine::sequence(7, RemoteScheduler::kVocab));
+    std::string own_name;
+    for (const bool detached : {false, true}) {
+        if (detached) another.reset();
+        for (const auto& [takeover, resume] : {std::pair(0U, 0U), {1U, 0U}, {0U, 1U}, {1U, 1U}}) {
+            const RelayGroup group(stage.route());
+            options = options_through(group);
+            options.name = "name";
+            options.takeover = takeover;
+            options.resume = resume;
+            client::Session session(options);
+            CHECK_FALSE(session.resumed());
+            CHECK(session.live().empty());
+            own_name = name_of(session);
+            session.close();
+        }
+    }
+    CHECK(own_name.starts_with("name@"));
+    local.steps(3);
+    options = options_through(others);
+    options.name = "name";
+    options.resume = 1;
+    const client::Session again(options);
+    CHECK(again.resumed());
+    CHECK(again.live() == std::vector<std::uint64_t>{7});
 }
 
 TEST_CASE("a session that is opened through a channel continues when an earlier one is detached") {
