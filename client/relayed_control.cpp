@@ -13,6 +13,8 @@ using std::chrono::steady_clock;
 
 // A full queue is tried again this soon.
 constexpr milliseconds kLook{20};
+// Who closes a session has often ended the daemon, or its host, and has more to end.
+constexpr milliseconds kClosing{2000};
 constexpr const char* kRelay = "the relay";
 
 }  // namespace
@@ -35,7 +37,8 @@ shm::Result<bool> RelayedControl::send(const flatbuffers::FlatBufferBuilder& bui
 
 shm::Result<std::vector<std::uint8_t>> RelayedControl::exchange(const flatbuffers::FlatBufferBuilder& builder,
                                                                 std::uint64_t request, wire::Body wanted) {
-    const auto deadline = steady_clock::now() + timeout_;
+    const auto patience = wanted == wire::Body::Closed ? std::min(timeout_, kClosing) : timeout_;
+    const auto deadline = steady_clock::now() + patience;
     bool sent = false;
     while (true) {
         if (!sent) {
@@ -46,7 +49,7 @@ shm::Result<std::vector<std::uint8_t>> RelayedControl::exchange(const flatbuffer
         if (left <= milliseconds::zero()) {
             return shm::fail(Errc::timed_out,
                              "the daemon behind the relay did not answer within " +
-                                 std::to_string(timeout_.count()) +
+                                 std::to_string(patience.count()) +
                                  " ms; does croupierd run beside the relay, and answer at its --endpoint?");
         }
         const void* bytes = nullptr;

@@ -459,6 +459,19 @@ TEST_CASE("a session that is taken over on its own host fails the scheduler's ne
     CHECK_THAT(failure_of([&] { scheduler.submit(1); }), Contains("stale_epoch"));
 }
 
+TEST_CASE("a session whose daemon is dead is closed without the patience of an opening") {
+    const TwoHosts hosts;
+    LastStage stage(hosts);
+    stage.start_relay();
+    RemoteScheduler scheduler(stage.route(), 2);
+    scheduler.open();
+    scheduler.submit(0);
+    stage.daemon().kill_now();
+    CHECK_THAT(failure_of_waiting(scheduler), Contains("daemon_gone"));
+    CHECK_THAT(failure_of([&] { scheduler.session().close(); }),
+               Contains("timed_out") && Contains("did not answer within 2000 ms"));
+}
+
 TEST_CASE("a scheduler neither ends nor resumes a session that another one, or an engine here, has opened") {
     const TwoHosts hosts;
     LastStage stage(hosts);
