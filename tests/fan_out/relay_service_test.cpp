@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <sstream>
@@ -204,6 +205,20 @@ TEST_CASE("a relay that cannot listen for metrics says what is wrong") {
         run_relay(files, {"--root", root, "--metrics", "127.0.0.1:" + std::to_string(taken.port())});
     CHECK(ended.status == 1);
     CHECK_THAT(ended.output, Contains("cannot listen at 127.0.0.1:" + std::to_string(taken.port())));
+}
+
+TEST_CASE("a relay refuses a key file with more than a key, and an engine that is no open descriptor") {
+    const Sandbox files;
+    const std::string root = "ipc://" + files.directory() + "/records.sock";
+    const CurvePair keys;
+    const std::string path = files.directory() + "/keys";
+    std::ofstream(path) << keys.open << "\n" << keys.secret << "\n";
+    const Ended with_two = run_relay(files, {"--root", root, "--key-file", path});
+    CHECK(with_two.status == 1);
+    CHECK_THAT(with_two.output, Contains("holds more than a key"));
+    const Ended closed = run_relay(files, {"--root", root, "--engine-fd", "999"});
+    CHECK(closed.status == 1);
+    CHECK_THAT(closed.output, Contains("--engine-fd is 999, which is no open descriptor"));
 }
 
 TEST_CASE("every line of a relay whose schedulers come and go is one object of JSON") {

@@ -1,5 +1,6 @@
 #include "tools/relay/command.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 
@@ -53,7 +54,7 @@ void stop_on(int signal) {
     ::sigaction(signal, &action, nullptr);
 }
 
-// Reads the secret key, the first word of the file, and computes the public one.
+// Reads the secret key, which is alone in the file, and computes the public one.
 void read_keys(const std::string& path, fan_out::FanOutKeys& keys) {
     std::ifstream file(path);
     if (!file) throw std::runtime_error("cannot read the key in " + path + ": " + std::strerror(errno));
@@ -64,6 +65,9 @@ void read_keys(const std::string& path, fan_out::FanOutKeys& keys) {
         zmq_curve_public(open.data(), keys.own_secret.c_str()) != 0) {
         throw std::runtime_error(path + " holds no secret CURVE key, which has 40 characters of Z85");
     }
+    // Some programs write the public key first: it would be taken for the secret one.
+    if (std::string more; file >> more)
+        throw std::runtime_error(path + " holds more than a key; the secret one alone would be right");
     keys.own_public = open.data();
 }
 
@@ -85,6 +89,8 @@ void check_environment(const CLI::App& relay) {
 void name_variables(CLI::App& relay) {
     for (CLI::Option* option : relay.get_options()) {
         if (option->get_lnames().empty() || option == relay.get_help_ptr()) continue;
+        // A descriptor is of one process.
+        if (option->get_lnames().front() == "engine-fd") continue;
         std::string name = option->get_lnames().front();
         std::transform(name.begin(), name.end(), name.begin(),
                        [](char c) { return c == '-' ? '_' : static_cast<char>(std::toupper(c)); });
@@ -111,6 +117,11 @@ int run_relay(RelayOptions options, const CLI::App& app) {
     if (!options.key_file.empty()) read_keys(options.key_file, options.group.keys);
     const bool nccl = options.group.transport == Transport::nccl;
     fan_out::RelayObserver observer = service_observer(nccl ? kLongestNcclJoin : 2 * kJoin);
+    if (options.engine >= 0 && ::fcntl(options.engine, F_GETFD) < 0) {
+        throw std::runtime_error(
+            "--engine-fd is " + std::to_string(options.engine) +
+            ", which is no open descriptor; a pidfd that the relay inherits would be right");
+    }
     if (options.engine >= 0) end_with_engine(options.engine, observer);
     fan_out::Relay relay(options.group, options.daemon, std::move(observer));
     std::optional<RelayMetrics> metrics;
