@@ -53,9 +53,9 @@ int guarded_enqueue(croupier_writer* writer, croupier_error* error, Body&& body)
                               " steps are begun, so that nobody knows whose rows these are: call "
                               "croupier_writer_abandon(), and begin them again"));
         }
-        const shm::Result<int> done = body();
-        writer->enqueue_was_refused = !done && steps.enqueued() == before && before < steps.begun();
-        return done;
+        shm::Result<int> result = body();
+        writer->enqueue_was_refused = !result && steps.enqueued() == before && before < steps.begun();
+        return result;
     });
 }
 
