@@ -24,7 +24,7 @@ constexpr const char* kHelp = R"(Examples:
   croupier doctor --engine-user vllm --python /opt/vllm/bin/python
       check it for an engine of that user and Python
   croupier doctor --peer 10.0.0.2:7001
-      check whether another host of the engine can be reached, and how long a round takes
+      time a round to another host of the engine
   croupier doctor --json | jq '.findings[] | select(.level != "fine")'
 
 Exit status: 0 suitable, also without a running daemon; 1 Croupier works but slower; 2 it does not work; 3 an
