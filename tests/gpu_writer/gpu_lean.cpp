@@ -141,6 +141,7 @@ void GpuLeanStep::compute(const gpu_writer::EnqueuedHead& head) {
     product.maxima = reinterpret_cast<std::uint16_t*>(measured.maxima);
     product.maxima_stride = measured.maxima_stride / sizeof(std::uint16_t);
     if (columns_ <= gpu_writer::head::kMostTold) {
+        // NOLINTNEXTLINE(performance-no-int-to-ptr)
         product.wants = reinterpret_cast<const gpu_writer::LeanWant*>(wants_.address());
         product.sums = measured.sums;
         product.sums_stride = measured.sums_stride;
