@@ -36,6 +36,16 @@ int wait_step(WriterUnderTest& writer, std::uint64_t& step, std::uint32_t& colum
     return croupier_writer_wait_step(writer.get(), 0, &step, &columns, nullptr);
 }
 
+testing::Failure enqueue_refused_rows(WriterUnderTest& writer, std::uint64_t stride = 1) {
+    croupier_rows rows;
+    croupier_rows_init(&rows);
+    rows.logits = &rows;
+    rows.row_stride = stride;
+    testing::Failure failure;
+    failure.status = croupier_writer_enqueue_rows(writer.get(), nullptr, &rows, &failure.error);
+    return failure;
+}
+
 }  // namespace
 
 TEST_CASE("a step that is not scheduled yet is busy, and its slot stays as it is") {
@@ -126,13 +136,10 @@ TEST_CASE("behind a refused enqueue no step is begun until its own is enqueued o
     testing::publish_step(session.client, 1);
     testing::publish_step(session.client, 1);
     REQUIRE(session.writer.begin(0) == 0);
-    croupier_error error{};
-    croupier_rows rows;
-    croupier_rows_init(&rows);
-    rows.logits = &rows;
-    rows.row_stride = GENERATE(std::uint64_t{1}, std::uint64_t{1} << 62U);
-    REQUIRE(croupier_writer_enqueue_rows(session.writer.get(), nullptr, &rows, &error) == -1);
-    CHECK_THAT(error.text, Catch::Contains("row_stride is"));
+    const auto stride = GENERATE(std::uint64_t{1}, std::uint64_t{1} << 62U);
+    const auto enqueued = enqueue_refused_rows(session.writer, stride);
+    REQUIRE(enqueued.status == -1);
+    CHECK_THAT(enqueued.error.text, Catch::Contains("row_stride is"));
     const auto refused = session.writer.try_begin(1);
     CHECK(refused.status == -1);
     CHECK_THAT(refused.error.text, Catch::Contains("the last enqueue was refused"));
@@ -155,10 +162,7 @@ TEST_CASE(
     testing::publish_step(session.client, 1);
     REQUIRE(session.writer.begin(0) == 0);
     REQUIRE(session.writer.begin(1) == 0);
-    croupier_rows rows;
-    croupier_rows_init(&rows);
-    rows.logits = &rows;
-    REQUIRE(croupier_writer_enqueue_rows(session.writer.get(), nullptr, &rows, nullptr) == -1);
+    REQUIRE(enqueue_refused_rows(session.writer).status == -1);
     const auto refused = session.writer.try_enqueue(some_rows(1));
     CHECK(refused.status == -1);
     CHECK_THAT(refused.error.text, Catch::Contains("2 steps are begun"));
