@@ -9,30 +9,13 @@ torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
 import croupier  # noqa: E402
+from small_llama import small_llama  # noqa: E402
 from support import PATIENCE, Daemon  # noqa: E402
 
 VOCAB = 64
 BEAMS = 4
 PROMPTS = 200
 STOP_IDS = [2, 9, 17, 30, 41, 52]
-
-
-def small_model() -> "transformers.PreTrainedModel":
-    torch.manual_seed(5)
-    config = transformers.LlamaConfig(
-        vocab_size=VOCAB,
-        hidden_size=32,
-        intermediate_size=64,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        max_position_embeddings=64,
-        initializer_range=0.4,
-        bos_token_id=None,
-        eos_token_id=None,
-    )
-    # In double: the logits, as float32, do not depend on how a pass is batched.
-    return transformers.LlamaForCausalLM(config).double().eval()
 
 
 def cases() -> list[dict]:
@@ -94,7 +77,8 @@ def searched(
 
 def test_searches_find_what_generate_finds(daemon: Daemon, name: str) -> None:
     torch.set_num_threads(1)
-    model = small_model()
+    # In double: the logits, as float32, do not depend on how a pass is batched.
+    model = small_llama(VOCAB).double()
     random = np.random.default_rng(11)
     varied = cases()
     random.shuffle(varied)

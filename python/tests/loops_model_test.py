@@ -38,22 +38,10 @@ def every_control(seed: int) -> croupier.Params:
 
 @pytest.fixture(scope="module")
 def model() -> "transformers.PreTrainedModel":  # noqa: F821
-    torch = pytest.importorskip("torch")
-    transformers = pytest.importorskip("transformers")
-    torch.manual_seed(5)
-    config = transformers.LlamaConfig(
-        vocab_size=VOCAB,
-        hidden_size=32,
-        intermediate_size=64,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        max_position_embeddings=64,
-        initializer_range=0.4,
-        bos_token_id=None,
-        eos_token_id=None,
-    )
-    return transformers.LlamaForCausalLM(config).eval()
+    # Here: where its libraries are not there, only the tests of the model are skipped.
+    from small_llama import small_llama
+
+    return small_llama(VOCAB)
 
 
 def test_the_loop_over_transformers_is_greedy_generate_without_a_temperature(model: object) -> None:
