@@ -7,6 +7,9 @@
 #include <cstring>
 
 #include "gpu_writer/head_product.h"
+#include "gpu_writer/lean_bf16.cu"     // NOLINT(bugprone-suspicious-include)
+#include "gpu_writer/lean_fp16.cu"     // NOLINT(bugprone-suspicious-include)
+#include "gpu_writer/lean_fp32.cu"     // NOLINT(bugprone-suspicious-include)
 #include "gpu_writer/lean_kernels.cu"  // NOLINT(bugprone-suspicious-include)
 #include "gpu_writer/lean_layout.h"
 #include "gpu_writer/measured_row.h"
