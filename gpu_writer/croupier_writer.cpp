@@ -145,7 +145,8 @@ int croupier_writer_get_info(const croupier_writer* writer, croupier_writer_info
         ours.device = writer->options.device;
         ours.store_blocks = writer->steps->store_blocks();
         ours.transport = geometry.is_lean() ? CROUPIER_TRANSPORT_LEAN : CROUPIER_TRANSPORT_ROWS;
-        ours.computes_head = writer->steps->computes_head() ? 1 : 0;
+        ours.head_rows = writer->steps->head_rows();
+        if (ours.head_rows > 0) ours.head_row_elements = gpu_writer::head_row_elements(geometry, rank.rank());
         ours.row_bytes = writer->steps->row_bytes();
         return done(shm::write_struct(ours, *info, "croupier_writer_info", kInfoAtFirst));
     });
@@ -225,15 +226,15 @@ int croupier_writer_enqueue_head(croupier_writer* writer, void* stream, const cr
         if (known.weight == nullptr) return missing("weight");
         const gpu_writer::EnqueuedHead given{known.hidden,        known.hidden_stride, known.weight,
                                              known.weight_stride, known.rows,          known.elements};
-        CROUPIER_TRY(gpu_writer::check_head(given, writer->steps->rank_writer().geometry()));
-        if (rows == nullptr) return done(writer->steps->enqueue(stream, {}, &given));
-        CROUPIER_TRY_VALUE(arrays, shm::read_struct(*rows, "croupier_rows", kRowsAtFirst));
-        if (arrays.logits != nullptr) {
-            return shm::fail(shm::Errc::bad_argument,
-                             "logits is given beside hidden states: leave it NULL, they are computed");
-        }
-        return done(writer->steps->enqueue(
-            stream, {nullptr, 0, arrays.row_of, arrays.inputs, arrays.parents, arrays.positions}, &given));
+        if (rows == nullptr) return missing("rows");
+        CROUPIER_TRY_VALUE(to, shm::read_struct(*rows, "croupier_rows", kRowsAtFirst));
+        if (to.logits == nullptr) return missing("logits");
+        const gpu_writer::RankWriter& rank = writer->steps->rank_writer();
+        CROUPIER_TRY_VALUE(
+            computed, gpu_writer::computed_rows(
+                          given, {to.logits, to.row_stride, to.row_of, to.inputs, to.parents, to.positions},
+                          rank.geometry(), rank.rank()));
+        return done(writer->steps->enqueue(stream, computed, &given));
     });
 }
 

@@ -2,6 +2,8 @@
 
 #include <string>
 
+#include "gpu_writer/lean_layout.h"
+
 namespace croupier::gpu_writer {
 namespace {
 
@@ -13,26 +15,24 @@ constexpr std::uint64_t kTogether = 8;
 // As far as the GPU's copy engine counts bytes from row to row.
 constexpr std::uint64_t kMostApart = std::uint64_t{1} << 38U;
 
-shm::Result<bool> check_rows(const std::string& name, const void* first, std::uint64_t stride,
-                             std::uint32_t elements) {
+shm::Result<bool> check_rows(const std::string& name, const void* first, const std::string& stride_name,
+                             std::uint64_t stride, std::uint32_t elements) {
     const auto address = reinterpret_cast<std::uintptr_t>(first);
     if (address % kAligned != 0) {
         return shm::fail(Errc::bad_argument, name + " begins " + std::to_string(address % kAligned) +
                                                  " bytes behind a multiple of 16, allowed: at one");
     }
     if (stride > kMostApart) {
-        return shm::fail(Errc::bad_argument, name + "_stride is " + std::to_string(stride) +
+        return shm::fail(Errc::bad_argument, stride_name + " is " + std::to_string(stride) +
                                                  ", allowed: at most " + std::to_string(kMostApart));
     }
     if (stride < elements || stride % kTogether != 0) {
-        return shm::fail(Errc::bad_argument, name + "_stride is " + std::to_string(stride) +
+        return shm::fail(Errc::bad_argument, stride_name + " is " + std::to_string(stride) +
                                                  ", allowed: a multiple of 8 from " +
                                                  std::to_string(elements) + " on, the elements of a row");
     }
     return true;
 }
-
-}  // namespace
 
 shm::Result<bool> check_head(const EnqueuedHead& head, const proto::Geometry& geometry) {
     if (!geometry.is_lean()) {
@@ -54,8 +54,25 @@ shm::Result<bool> check_head(const EnqueuedHead& head, const proto::Geometry& ge
                                                  ", allowed: 1 to " + std::to_string(geometry.max_batch) +
                                                  ", the session's max_batch");
     }
-    CROUPIER_TRY(check_rows("hidden", head.hidden, head.hidden_stride, head.elements));
-    return check_rows("weight", head.weight, head.weight_stride, head.elements);
+    CROUPIER_TRY(check_rows("hidden", head.hidden, "hidden_stride", head.hidden_stride, head.elements));
+    return check_rows("weight", head.weight, "weight_stride", head.weight_stride, head.elements);
+}
+
+}  // namespace
+
+std::uint32_t head_row_elements(const proto::Geometry& geometry, std::uint32_t rank) {
+    return lean_shape(geometry, rank, 1).slice.blocks * proto::kBlockIds;
+}
+
+shm::Result<EnqueuedRows> computed_rows(const EnqueuedHead& head, const EnqueuedRows& to,
+                                        const proto::Geometry& geometry, std::uint32_t rank) {
+    CROUPIER_TRY(check_head(head, geometry));
+    const SliceShape slice = lean_shape(geometry, rank, 1).slice;
+    CROUPIER_TRY(
+        check_rows("logits", to.logits, "row_stride", to.row_stride, head_row_elements(geometry, rank)));
+    EnqueuedRows computed = to;
+    computed.logits = static_cast<const std::uint16_t*>(to.logits) + slice.lead;
+    return computed;
 }
 
 }  // namespace croupier::gpu_writer

@@ -15,8 +15,7 @@ struct EnqueuedHead {
     std::uint32_t elements = 0;
 };
 
-// As croupier_rows; arrays are null or have an entry a column. Where the rows are computed there are no
-// logits.
+// As croupier_rows; arrays are null or have an entry a column.
 struct EnqueuedRows {
     const void* logits = nullptr;
     std::uint64_t row_stride = 0;

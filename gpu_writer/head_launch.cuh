@@ -31,7 +31,7 @@ inline HeadWork work_of(const HeadProduct& product, std::uint32_t tile_rows, std
     work.targets = {product.maxima,      product.maxima_stride, product.sums,
                     product.sums_stride, product.floors,        product.logits_stride};
     work.logits = product.logits;
-    work.found = product.found;
+    work.found_columns = product.found_columns;
     return work;
 }
 

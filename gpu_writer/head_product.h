@@ -26,13 +26,6 @@ constexpr bool is_drawn_alone(const LeanWant& want) {
 // wants is done sooner by the step's kernel, from the rows (measured on an H100).
 constexpr std::uint32_t kMostTold = 128;
 
-// Where the logits go of a step that only the GPU knows. A step without columns is none: nothing is computed.
-struct FoundLogits {
-    std::byte* const* rows = nullptr;  // null: the step is known
-    const std::uint32_t* columns = nullptr;
-    std::uint64_t skipped = 0;  // elements before the first row
-};
-
 // Hidden states [columns][elements] times the rank's rows of the head [entries][elements]; addresses are the
 // device's. Strides are of elements, from row to row. Rows are read sixteen bytes at a time: both matrices
 // begin at multiples of that, and `elements` and their strides are multiples of eight.
@@ -47,11 +40,13 @@ struct HeadProduct {
     std::uint32_t entries = 0;
     std::uint32_t lead = 0;         // ids of the first block that belong to another rank
     std::uint32_t first_block = 0;  // of the rank, in the vocabulary: what its blocks race with
-    // [column][block][id], -inf where the rank has no row; null: not wanted, unless `found` says where. They
-    // begin at a multiple of sixteen bytes, and the stride is a multiple of eight.
+    // [column][block][id], -inf where the rank has no row; null: not wanted. They begin at a multiple of
+    // sixteen bytes, and the stride is a multiple of eight.
     std::uint16_t* logits = nullptr;
     std::uint64_t logits_stride = 0;
-    FoundLogits found = {};
+    // Of a step that only the GPU knows, its columns: where it has none nothing is computed. Null: it is
+    // known.
+    const std::uint32_t* found_columns = nullptr;
     // [column][block]: the code of the block's largest logit, as lean parts have it (one zero, one NaN);
     // null: not wanted.
     std::uint16_t* maxima = nullptr;

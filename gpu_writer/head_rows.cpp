@@ -21,15 +21,13 @@ shm::Result<HeadRows> HeadRows::make(const SliceShape& slice, const Memory& memo
         (void)cudaGetLastError();
         return rows;
     }
-    std::vector<std::int32_t> numbers(std::size_t{2} * memory.max_batch, -1);
-    std::iota(numbers.begin(), numbers.begin() + memory.max_batch, 0);
+    std::vector<std::int32_t> numbers(memory.max_batch);
+    std::iota(numbers.begin(), numbers.end(), 0);
     const std::string what = "the numbers of rows";
     CROUPIER_TRY(keep(rows.numbers_, device_array<std::int32_t>(numbers.size(), what)));
     CROUPIER_TRY(cuda_done(cudaMemcpy(rows.numbers_.get(), numbers.data(),
                                       numbers.size() * sizeof(numbers[0]), cudaMemcpyHostToDevice),
                            "cannot copy " + what + " to the GPU"));
-    const std::size_t kept = std::size_t{memory.slots} * memory.max_batch;
-    CROUPIER_TRY(keep(rows.hidden_, device_array<std::byte>(kept * kKeptBytes, "the steps' hidden states")));
     CROUPIER_TRY(keep(rows.wants_, device_array<LeanWant>(std::size_t{memory.slots} * head::kMostTold,
                                                           "what columns want")));
     rows.wants_of_.resize(memory.slots);
@@ -37,10 +35,6 @@ shm::Result<HeadRows> HeadRows::make(const SliceShape& slice, const Memory& memo
         CROUPIER_TRY(keep(slot.there, make_event()));
     }
     return rows;
-}
-
-std::uint64_t HeadRows::hidden_bytes() const {
-    return hidden_ == nullptr ? 0 : std::uint64_t{memory_.slots} * memory_.max_batch * kKeptBytes;
 }
 
 shm::Result<bool> HeadRows::can_compute() const {
@@ -56,7 +50,8 @@ shm::Result<bool> HeadRows::can_compute() const {
         "and this one's is another: compute the logits and enqueue them");
 }
 
-head::HeadProduct HeadRows::product_of(const EnqueuedHead& head, std::uint32_t columns) const {
+head::HeadProduct HeadRows::product_of(const EnqueuedHead& head, std::uint32_t columns, const void* logits,
+                                       std::uint64_t stride) const {
     head::HeadProduct product;
     product.dtype = slice_.dtype;
     product.hidden = head.hidden;
@@ -67,12 +62,13 @@ head::HeadProduct HeadRows::product_of(const EnqueuedHead& head, std::uint32_t c
     product.elements = head.elements;
     product.entries = slice_.entries;
     product.lead = slice_.lead;
-    product.logits_stride = stride();
+    product.logits = static_cast<std::uint16_t*>(const_cast<void*>(logits)) - slice_.lead;
+    product.logits_stride = stride;
     return product;
 }
 
 void HeadRows::copy_wants(const Wants& wants, cudaStream_t stream) {
-    if (wants_ == nullptr) return;
+    if (!is_used_) return;
     const auto tells = [](const LeanWant& want) {
         return head::is_drawn_alone(want) || want.flags.has_any(Want::sum_at_one | Want::sum_at_scale);
     };
@@ -94,16 +90,14 @@ shm::Result<const LeanWant*> HeadRows::await_wants(std::uint32_t slot, cudaStrea
     return wants_.get() + std::size_t{slot} * head::kMostTold;
 }
 
-shm::Result<bool> HeadRows::compute(const EnqueuedHead& head, const Wants& wants, std::byte* to,
-                                    LeanRows& rows, cudaStream_t stream) const {
-    const auto columns = static_cast<std::uint32_t>(wants.here.size());
-    rows.logits = to;
-    rows.row_stride = stride();
+shm::Result<bool> HeadRows::compute(const EnqueuedHead& head, const Wants& wants, bool are_lent,
+                                    LeanRows& rows, cudaStream_t stream) {
+    is_used_ = true;
     if (rows.entries == 0) return true;
+    const auto columns = static_cast<std::uint32_t>(wants.here.size());
     const LeanMeasured measured = lean_measured(memory_.scratch, slice_.dtype, slice_.blocks, columns);
-    head::HeadProduct product = product_of(head, columns);
+    head::HeadProduct product = product_of(head, columns, rows.logits, rows.row_stride);
     product.first_block = rows.first_block;
-    product.logits = reinterpret_cast<std::uint16_t*>(to) - slice_.lead;
     product.maxima = reinterpret_cast<std::uint16_t*>(measured.maxima);
     product.maxima_stride = measured.maxima_stride / sizeof(std::uint16_t);
     CROUPIER_TRY_VALUE(told, await_wants(wants.slot, stream));
@@ -112,48 +106,29 @@ shm::Result<bool> HeadRows::compute(const EnqueuedHead& head, const Wants& wants
         product.sums = measured.sums;
         product.sums_stride = measured.sums_stride;
         rows.has_sums = true;
-    }
-    if (told != nullptr && head.elements <= kMostKept &&
-        std::any_of(wants.here.begin(), wants.here.end(), head::is_drawn_alone)) {
-        product.floors = measured.floors;
-        rows.source = {head.hidden,        head.hidden_stride, head.weight,
-                       head.weight_stride, head.elements,      wants.there};
+        if (are_lent && std::any_of(wants.here.begin(), wants.here.end(), head::is_drawn_alone)) {
+            product.floors = measured.floors;
+            rows.source = {head.hidden,        head.hidden_stride, head.weight,
+                           head.weight_stride, head.elements,      wants.there};
+        }
     }
     rows.has_maxima = true;
     return cuda_done(head::launch_head(product, stream),
                      "cannot launch the product of a step's hidden states");
 }
 
-shm::Result<LeanRows> HeadRows::keep_source(const LeanRows& rows, std::uint32_t columns, std::uint32_t slot,
-                                            cudaStream_t stream) const {
-    std::byte* const to = hidden_.get() + std::size_t{slot} * memory_.max_batch * kKeptBytes;
-    CROUPIER_TRY(cuda_done(
-        cudaMemcpy2DAsync(to, kKeptBytes, rows.source.hidden, rows.source.hidden_stride * 2,
-                          std::size_t{rows.source.elements} * 2, columns, cudaMemcpyDeviceToDevice, stream),
-        "cannot copy a step's hidden states"));
-    LeanRows kept = rows;
-    kept.source.hidden = to;
-    kept.source.hidden_stride = kMostKept;
-    return kept;
-}
-
 EnqueuedRows HeadRows::found(const EnqueuedRows& given, const EnqueuedHead& head) const {
     EnqueuedRows found = given;
-    found.row_stride = stride();
-    if (given.row_of == nullptr) {
-        found.row_of = numbers_.get() + first_row(head);
-    } else {
-        found.row_end = head.rows;
-    }
+    if (found.row_of == nullptr) found.row_of = numbers_.get();
+    found.row_end = head.rows;
     return found;
 }
 
 shm::Result<bool> HeadRows::compute_found(const EnqueuedHead& head, const EnqueuedRows& given,
                                           const FoundStep& step, cudaStream_t stream) const {
     if (slice_.entries == 0) return true;
-    head::HeadProduct product = product_of(head, head.rows);
-    product.found = {&step.record->kept, &step.record->slice.columns,
-                     given.row_of == nullptr ? first_row(head) * stride() : 0};
+    head::HeadProduct product = product_of(head, head.rows, given.logits, given.row_stride);
+    product.found_columns = &step.record->slice.columns;
     return cuda_done(head::launch_head(product, stream),
                      "cannot launch the product of a step's hidden states");
 }

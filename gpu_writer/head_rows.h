@@ -1,4 +1,4 @@
-// Rows of lean steps that the writer computes itself, from hidden states and the LM head.
+// Rows of lean steps that are computed here, from hidden states and the LM head.
 #pragma once
 
 #include <cstddef>
@@ -17,10 +17,8 @@ namespace croupier::gpu_writer {
 
 class HeadRows {
   public:
-    // Where rows stand, so many bytes apart, each behind the ids of its first block that are another rank's;
-    // and what lean steps are measured with.
+    // What lean steps are measured with.
     struct Memory {
-        std::size_t pitch = 0;
         void* scratch = nullptr;
         std::uint32_t max_batch = 0;
         std::uint32_t slots = 0;
@@ -29,7 +27,6 @@ class HeadRows {
     static shm::Result<HeadRows> make(const SliceShape& slice, const Memory& memory);
 
     shm::Result<bool> can_compute() const;
-    std::uint64_t hidden_bytes() const;  // of GPU memory
     // What the columns of a slot's step want, which stays as it is until the step is sent: as the host sees
     // it, and as the device does.
     struct Wants {
@@ -37,20 +34,18 @@ class HeadRows {
         const LeanWant* there = nullptr;
         std::uint32_t slot = 0;
     };
-    // When the step is begun: copies to the GPU what the product reads of them. Each of its multiprocessors
-    // would have to read them over the link, which takes longer than the product of many columns.
+    // When the step is begun: copies to the GPU what the product reads of them, once there was a product.
+    // Each of its multiprocessors would have to read them over the link, which takes longer than the product
+    // of many columns.
     void copy_wants(const Wants& wants, cudaStream_t stream);
-    // Computes the logits of a step's columns into `to`, and what the step measures of them; stores in `rows`
-    // where they stand. Where columns are drawn alone, those of blocks that cannot win are left out, and
-    // the rows have a source.
-    shm::Result<bool> compute(const EnqueuedHead& head, const Wants& wants, std::byte* to, LeanRows& rows,
-                              cudaStream_t stream) const;
-    // Behind the step: a copy of the hidden states that the rows have for their source.
-    shm::Result<LeanRows> keep_source(const LeanRows& rows, std::uint32_t columns, std::uint32_t slot,
-                                      cudaStream_t stream) const;
+    // Computes the logits of a step's columns where `rows` has them, and what the step measures of them.
+    // Where columns are drawn alone and rows are lent, those of blocks that cannot win are left out, and the
+    // rows have a source.
+    shm::Result<bool> compute(const EnqueuedHead& head, const Wants& wants, bool are_lent, LeanRows& rows,
+                              cudaStream_t stream);
 
-    // Of a step that launches find: how they find its rows. Where nothing says which row is a column's, the
-    // rows are the last of the memory's: so a column that has none reads as such, whichever step is found.
+    // Of a step that launches find, `given` is where its rows go: how they find them, so that a column that
+    // has none reads as such.
     EnqueuedRows found(const EnqueuedRows& given, const EnqueuedHead& head) const;
     // Behind the launch that finds it, all rows.
     shm::Result<bool> compute_found(const EnqueuedHead& head, const EnqueuedRows& given,
@@ -58,22 +53,18 @@ class HeadRows {
 
   private:
     HeadRows(const SliceShape& slice, const Memory& memory) : slice_(slice), memory_(memory) {}
-    std::uint64_t stride() const { return memory_.pitch / proto::element_bytes(slice_.dtype); }
-    std::uint32_t first_row(const EnqueuedHead& head) const { return memory_.max_batch - head.rows; }
-    // More elements of a column are not kept, and then all logits are computed.
-    static constexpr std::uint32_t kMostKept = 8192;
-    static constexpr std::size_t kKeptBytes = std::size_t{kMostKept} * 2;
     // Behind this the product may read the slot's wants; null: it needs none.
     shm::Result<const LeanWant*> await_wants(std::uint32_t slot, cudaStream_t stream) const;
-    head::HeadProduct product_of(const EnqueuedHead& head, std::uint32_t columns) const;
+    // Of rows whose first entries are given so.
+    head::HeadProduct product_of(const EnqueuedHead& head, std::uint32_t columns, const void* logits,
+                                 std::uint64_t stride) const;
 
     SliceShape slice_;
     Memory memory_;
     cudaError_t status_ = cudaSuccess;
-    // The number of each row that there may be, and as many -1 behind.
-    DeviceMemory<std::int32_t> numbers_;
-    DeviceMemory<std::byte> hidden_;  // [slot][column][kMostKept]
-    DeviceMemory<LeanWant> wants_;    // [slot][kMostTold]
+    bool is_used_ = false;
+    DeviceMemory<std::int32_t> numbers_;  // of each row that there may be
+    DeviceMemory<LeanWant> wants_;        // [slot][kMostTold]
     struct WantsOfSlot {
         Event there;
         cudaError_t status = cudaSuccess;

@@ -42,13 +42,9 @@ struct HeadWork {
     const LeanWant* wants;
     BlockTargets targets;
     std::uint16_t* logits;
-    FoundLogits found;
+    const std::uint32_t* found_columns;
 
-    __device__ bool is_empty() const { return found.rows != nullptr && *found.columns == 0; }
-    __device__ std::uint16_t* place_of_logits() const {
-        if (found.rows == nullptr) return logits;
-        return reinterpret_cast<std::uint16_t*>(*found.rows) + found.skipped - lead;
-    }
+    __device__ bool is_empty() const { return found_columns != nullptr && *found_columns == 0; }
 };
 
 struct Ring {
@@ -185,8 +181,8 @@ __device__ void multiply_tiles(const SharedTile<T>& shared, const HeadWork& work
     constexpr std::uint32_t kNoColumn = 0xFFFFFFFF;
     const std::uint32_t warpgroup = threadIdx.x / kWarpgroup;
     const std::uint32_t end = work.lead + work.entries;
-    BlockSinks<D, T::kColumns> sinks(work.targets, work.place_of_logits(), shared.wants,
-                                     shared.rooms[warpgroup], 1 + warpgroup);
+    BlockSinks<D, T::kColumns> sinks(work.targets, work.logits, shared.wants, shared.rooms[warpgroup],
+                                     1 + warpgroup);
     std::uint32_t known = kNoColumn;  // the first of the columns whose wants are
     Ring ring;
     for (TileWalk<T> walk; !walk.is_at_end(work); walk.advance()) {

@@ -66,6 +66,9 @@ shm::Result<bool> LeanPath::prepare_memory(const Settings& settings) {
     CROUPIER_TRY(keep(preparing_, make_stream()));
     CROUPIER_TRY_VALUE(replays, LeanReplays::make(geometry, settings.next, settings.empty_launches));
     replays_.emplace(std::move(replays));
+    CROUPIER_TRY_VALUE(head,
+                       HeadRows::make(shape_.slice, {scratch_.get(), geometry.max_batch, geometry.slots}));
+    head_rows_.emplace(std::move(head));
     return make_masks();
 }
 
@@ -90,45 +93,27 @@ shm::Result<bool> LeanPath::make_copies() {
     for (Event& event : copies.there) {
         CROUPIER_TRY(keep(event, make_event()));
     }
-    CROUPIER_TRY_VALUE(head, HeadRows::make(shape_.slice, {copies.pitch, scratch_.get(), geometry.max_batch,
-                                                           geometry.slots}));
-    head_rows_.emplace(std::move(head));
     return true;
-}
-
-shm::Result<bool> LeanPath::can_compute() const {
-    if (head_rows_) return head_rows_->can_compute();
-    return shm::fail(shm::Errc::bad_argument,
-                     "this writer's rows are lent, and what croupier_writer_enqueue_head() computes is the "
-                     "writer's own: attach it with `rows` of croupier_writer_options as "
-                     "CROUPIER_WRITER_ROWS_COPIED");
 }
 
 std::uint64_t LeanPath::row_bytes() const {
     if (!copies_) return 0;
     const proto::Geometry& geometry = segment_.geometry();
-    return std::uint64_t{copies_->pitch} * geometry.max_batch * geometry.slots + head_rows_->hidden_bytes();
-}
-
-shm::Result<LeanRows> LeanPath::keep_rows(const LeanRows& rows, const BegunStep& step, cudaStream_t worker) {
-    const std::uint32_t slot = segment_.slot_of(step.step);
-    CROUPIER_TRY_VALUE(kept, rows.source.hidden != nullptr
-                                 ? head_rows_->keep_source(rows, step.columns, slot, worker)
-                                 : copy_rows(rows, step, worker));
-    CROUPIER_TRY(cuda_done(cudaEventRecord(copies_->there[slot].get(), worker), "cannot mark copied rows"));
-    return kept;
+    return std::uint64_t{copies_->pitch} * geometry.max_batch * geometry.slots;
 }
 
 shm::Result<LeanRows> LeanPath::copy_rows(const LeanRows& rows, const BegunStep& step,
                                           cudaStream_t worker) const {
     const std::size_t element = proto::element_bytes(rows.dtype);
-    std::byte* const to = copies_of(segment_.slot_of(step.step));
+    const std::uint32_t slot = segment_.slot_of(step.step);
+    std::byte* const to = copies_of(slot);
     if (rows.entries > 0) {
         CROUPIER_TRY(cuda_done(
             cudaMemcpy2DAsync(to, copies_->pitch, rows.logits, rows.row_stride * element,
                               std::size_t{rows.entries} * element, step.columns, cudaMemcpyDefault, worker),
             "cannot copy a step's rows"));
     }
+    CROUPIER_TRY(cuda_done(cudaEventRecord(copies_->there[slot].get(), worker), "cannot mark copied rows"));
     LeanRows kept = rows;
     kept.logits = to;
     kept.row_stride = copies_->pitch / element;
@@ -226,7 +211,7 @@ void LeanPath::prepare(const BegunStep& step, std::uint64_t opening) {
     const std::uint32_t slot = segment_.slot_of(step.step);
     read_wants(segment_, segment_.schedule_columns(slot).part(0, step.columns), names_[slot], wants);
     copy_masks(step, wants);
-    if (head_rows_) head_rows_->copy_wants(head_wants(step), preparing_.get());
+    head_rows_->copy_wants(head_wants(step), preparing_.get());
 }
 
 HeadRows::Wants LeanPath::head_wants(const BegunStep& step) const {
@@ -244,7 +229,7 @@ shm::Result<bool> LeanPath::send(const EnqueuedRows& given, const EnqueuedHead* 
     CROUPIER_TRY(queue.hold(worker));
     const std::uint32_t slot = segment_.slot_of(step.step);
     if (head != nullptr) {
-        CROUPIER_TRY(head_rows_->compute(*head, head_wants(step), copies_of(slot), rows, worker));
+        CROUPIER_TRY(head_rows_->compute(*head, head_wants(step), !copies_, rows, worker));
     }
     const LeanTarget target{address_(segment_.lean(slot, rank_)), shape_.layout, shape_.room};
     CROUPIER_TRY(send_beside(rows, target, step, wants_of(step), worker));
@@ -254,10 +239,10 @@ shm::Result<bool> LeanPath::send(const EnqueuedRows& given, const EnqueuedHead* 
     // Behind the step, which does not wait for the copy. What is requested meanwhile is asked for again.
     // Where it fails the step is on its way all the same, and what is requested is answered from the rows.
     shm::Result<LeanRows> kept = rows;
-    const bool copies = copies_.has_value() && (head == nullptr || rows.source.hidden != nullptr);
-    if (copies) kept = keep_rows(rows, step, worker);
+    if (copies_) kept = copy_rows(rows, step, worker);
+    const bool stay = copies_ && kept;
     queue.open({kept ? kept.value() : rows, slice_of(step), step.step, openings_[slot], worker,
-                copies && kept ? copies_->there[slot].get() : nullptr, nullptr, copies_ && kept});
+                stay ? copies_->there[slot].get() : nullptr, nullptr, stay});
     if (!kept) return kept.error();
     return true;
 }
@@ -337,12 +322,12 @@ shm::Result<bool> LeanPath::launch_found(const EnqueuedRows& given, const Enqueu
     CROUPIER_TRY(cuda_done(launch_find_step(rows, found, ring, worker),
                            "cannot launch what finds a lean step on the GPU"));
     if (head != nullptr) {
-        CROUPIER_TRY(head_rows_->compute_found(*head, given, ring.step, worker));
+        CROUPIER_TRY(head_rows_->compute_found(*head, found, ring.step, worker));
     }
     CROUPIER_TRY(cuda_done(launch_found_lean(rows, found.has_arrays(), limits, target, ring, scratch_.get(),
                                              spread_scratch_.get(), worker),
                            "cannot launch a lean step that is found on the GPU"));
-    if (!copies_ || head != nullptr) return true;
+    if (!copies_) return true;
     return cuda_done(launch_keep_rows(rows, replays_->ring(), copies_->pitch, worker),
                      "cannot launch the copy of a lean step's rows");
 }

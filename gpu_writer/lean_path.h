@@ -21,7 +21,7 @@
 
 namespace croupier::gpu_writer {
 
-// Where a writer copies rows that may be written over behind their step, and computes its own.
+// Where a writer copies rows that may be written over behind their step.
 struct RowCopies {
     std::size_t pitch = 0;           // bytes from row to row
     DeviceMemory<std::byte> memory;  // [slot][column]
@@ -69,8 +69,8 @@ class LeanPath {
     shm::Result<bool> send(const EnqueuedRows& given, const EnqueuedHead* head, const BegunStep& step,
                            LeanEnd end, cudaStream_t worker);
     // Whether rows can be computed here, as send() does where a head is given.
-    shm::Result<bool> can_compute() const;
-    // Of GPU memory, for rows that are copied or computed.
+    shm::Result<bool> can_compute() const { return head_rows_->can_compute(); }
+    // Of GPU memory, for rows that are copied.
     std::uint64_t row_bytes() const;
 
     // Instead, where the enqueue was captured into a CUDA graph: what is requested of the step is answered,
@@ -126,7 +126,6 @@ class LeanPath {
     shm::Result<bool> send_beside(const LeanRows& rows, const LeanTarget& target, const BegunStep& step,
                                   std::span<const LeanWant> wants, cudaStream_t worker);
     // The rows as they are answered from, in memory that they keep.
-    shm::Result<LeanRows> keep_rows(const LeanRows& rows, const BegunStep& step, cudaStream_t worker);
     shm::Result<LeanRows> copy_rows(const LeanRows& rows, const BegunStep& step, cudaStream_t worker) const;
     std::size_t first_want(std::uint64_t step) const;
     RequestQueue& queue_of(std::uint64_t step) const { return *queues_[segment_.slot_of(step)]; }
@@ -145,7 +144,7 @@ class LeanPath {
     Stream preparing_;                      // what a step waits for is made there before
     std::optional<LeanReplays> replays_;
     std::optional<RowCopies> copies_;
-    std::optional<HeadRows> head_rows_;  // where there are copies: they are computed into their memory
+    std::optional<HeadRows> head_rows_;  // there is one behind make()
     std::optional<MaskCopies> masks_;
     std::vector<std::unique_ptr<RequestQueue>> queues_;  // [slot]
     std::vector<std::uint64_t> openings_;                // [slot]

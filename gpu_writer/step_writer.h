@@ -51,9 +51,10 @@ class StepWriter {
     virtual std::uint64_t empty_launches() const { return 0; }
     virtual std::uint64_t late_steps() const = 0;
     virtual std::uint32_t store_blocks() const { return 0; }
-    // Of the GPU's memory, for rows that the writer copies or computes.
+    // Of the GPU's memory, for rows that the writer copies.
     virtual std::uint64_t row_bytes() const { return 0; }
-    virtual bool computes_head() const { return false; }
+    // As croupier_writer_info has them.
+    virtual std::uint32_t head_rows() const { return 0; }
     // `head`: null, or the rows are computed from it.
     virtual shm::Result<bool> enqueue(void* stream, const EnqueuedRows& rows, const EnqueuedHead* head) = 0;
     virtual shm::Result<bool> enqueue_randoms(void* stream) = 0;

@@ -36,7 +36,8 @@ MOST_US = 900  # behind the enqueue: a step is sent by then
 
 def work(place: argparse.Namespace, path: str, orders: Connection) -> None:
     hidden, weight = whole_matrices(place.vocab, place.elements, "bf16")
-    writer = croupier.Writer(path, device=0, rows="copied")
+    writer = croupier.Writer(path, device=0, rows="lent")
+    logits = torch.empty(place.columns, writer.info.head_row_elements, dtype=torch.bfloat16, device="cuda")
     stream = torch.cuda.current_stream().cuda_stream
     orders.send("ready")
     while True:
@@ -45,7 +46,7 @@ def work(place: argparse.Namespace, path: str, orders: Connection) -> None:
         torch.cuda.synchronize()
         if not writer.begin(step):
             raise RuntimeError(f"step {step} cannot be begun")
-        writer.enqueue_head(states, weight, stream)
+        writer.enqueue_head(states, weight, logits, stream)
         orders.send("enqueued")
 
 

@@ -82,8 +82,9 @@ class Lean:
             self.uids = admit(self.session, [asked(KINDS[job.kind])] * job.columns, 1, job.place.vocab)
             path = [str(self.session.segment_path)]
         dist.broadcast_object_list(path)
-        rows = "copied" if fused else "lent"
-        self.writer = croupier.Writer(path[0], rank=job.rank, device=job.rank, rows=rows)
+        self.writer = croupier.Writer(path[0], rank=job.rank, device=job.rank, rows="lent")
+        elements = self.writer.info.head_row_elements if fused else 0
+        self.logits = torch.empty(job.columns, elements, dtype=torch.bfloat16, device="cuda")
         self.tokens = torch.empty(job.columns, dtype=torch.int32, device="cuda")
         self.step = 0
 
@@ -96,7 +97,7 @@ class Lean:
     def enqueue(self) -> None:
         stream = torch.cuda.current_stream().cuda_stream
         if self.fused:
-            self.writer.enqueue_head(self.job.hidden, self.job.weight, stream)
+            self.writer.enqueue_head(self.job.hidden, self.job.weight, self.logits, stream)
         else:
             self.writer.enqueue(self.job.product(), stream)
         self.writer.enqueue_awaited_tokens(self.step, self.tokens, PATIENCE, stream)

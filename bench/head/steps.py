@@ -71,18 +71,20 @@ class Way:
         self.fused = name == "fused"
         named = f"{name}-{columns}-{tp}"
         self.session = open_lean(daemon, named, place.vocab, place.dtype, columns, tp=tp, mask_rows=mask_rows)
-        rows = "copied" if self.fused else "lent"
         self.writers = [
-            croupier.Writer(self.session.segment_path, rank=rank, device=0, rows=rows) for rank in range(tp)
+            croupier.Writer(self.session.segment_path, rank=rank, device=0, rows="lent") for rank in range(tp)
         ]
         self.tokens = torch.empty(columns, dtype=torch.int32, device="cuda")
         # Lent rows stay as they are until the step is decided.
         self.logits = [
-            torch.empty(columns, writer.info.ids, dtype=DTYPES[place.dtype], device="cuda")
+            torch.empty(columns, self._elements(writer.info), dtype=DTYPES[place.dtype], device="cuda")
             for writer in self.writers
         ]
         self.clock = Clock("cuda")
         self.host_us: list[float] = []
+
+    def _elements(self, info: croupier.WriterInfo) -> int:
+        return info.head_row_elements if self.fused else info.ids
 
     def step(
         self, uids: list[int], masks: list[Any] | None, hidden: torch.Tensor, weight: torch.Tensor
@@ -100,7 +102,7 @@ class Way:
                 info = writer.info
                 own = weight[info.first_id : info.first_id + info.ids]
                 if self.fused:
-                    writer.enqueue_head(hidden, own, stream)
+                    writer.enqueue_head(hidden, own, logits, stream)
                 else:
                     torch.matmul(hidden, own.t(), out=logits)
                     writer.enqueue(logits, stream)

@@ -36,8 +36,7 @@ enum {
     /* They stay as they are until the step is decided (croupier_writer_wait_tokens). */
     CROUPIER_WRITER_ROWS_LENT = 1,
     /* Later work of the stream may write over them: behind the step they are copied within the GPU's memory,
-     * where max_batch rows of the rank's ids have room for each of the steps in flight.
-     * croupier_writer_enqueue_head() computes its rows there. */
+     * where max_batch rows of the rank's ids have room for each of the steps in flight. */
     CROUPIER_WRITER_ROWS_COPIED = 2
 };
 
@@ -79,9 +78,12 @@ typedef struct croupier_writer_info {
     uint32_t has_summaries;
     int32_t device;
     uint32_t store_blocks;
-    uint32_t transport;     /* CROUPIER_TRANSPORT_... */
-    uint32_t computes_head; /* 1: croupier_writer_enqueue_head() can run here */
-    uint64_t row_bytes;     /* of the GPU's memory, where lean steps' rows are copied or computed */
+    uint32_t transport; /* CROUPIER_TRANSPORT_... */
+    /* 0: croupier_writer_enqueue_head() cannot run here. Else of up to so many rows it is the faster way. */
+    uint32_t head_rows;
+    uint32_t head_row_elements; /* of a row that it computes, at least */
+    uint32_t reserved;          /* 0 */
+    uint64_t row_bytes;         /* of the GPU's memory, where lean steps' rows are copied */
 } croupier_writer_info;
 
 static inline void croupier_writer_info_init(croupier_writer_info* info) {
@@ -213,15 +215,17 @@ static inline int croupier_writer_enqueue(croupier_writer* writer, void* stream,
 
 /* The same of rows that the writer computes: hidden times the transpose of weight, summed in fp32 and rounded
  * once, to nearest. A row's logits depend on its hidden states and the weight alone, not on the batch or its
- * place there. For lean steps on a GPU of compute capability 9.0, in bf16 or fp16, and a writer whose rows
- * are CROUPIER_WRITER_ROWS_COPIED; refused elsewhere. `rows`: NULL, or the arrays, with logits NULL: row_of
- * counts rows of hidden, and a column whose row is not among them has none. Later work of the stream may
- * write over the hidden states; the weight stays as it is until the step is decided, for blocks of it are
- * multiplied again where a sampler asks for logits that could not win. A captured enqueue keeps addresses and
- * sizes: both must be there at each replay, with whatever values. A column that is beyond the rows has none
- * in a replayed step and behind a capture; elsewhere the call is refused. On an H100 the product of up to 64
- * columns is sooner than cuBLAS's, of up to 128 where requests are plain; of 256 it is later by up to 15 %.
- */
+ * place there. For lean steps on a GPU of compute capability 9.0, in bf16 or fp16; refused elsewhere.
+ * `rows` says where they go: `logits` has room for `rows` of croupier_head, each of at least
+ * `head_row_elements` (croupier_writer_info) and a multiple of 8, from a multiple of 16 bytes on. The rank's
+ * first id stands at place first_id % 64 of a row, and logits that cannot win may be left out. row_of counts
+ * rows of hidden, and a column whose row is not among them has none. Rows that are lent, their hidden states
+ * and the weight stay as they are until the step is decided: blocks are multiplied again where a sampler
+ * asks for what was left out. Where rows are copied nothing is left out, and later work of the stream may
+ * write over all of them. A captured enqueue keeps addresses and sizes: all must be there at each replay,
+ * with whatever values. A column that is beyond the rows has none in a replayed step and behind a capture;
+ * elsewhere the call is refused. On an H100 the product of up to 64 columns is sooner than cuBLAS's, of up to
+ * 128 where requests are plain; of 256 it is later by up to 15 %. */
 int croupier_writer_enqueue_head(croupier_writer* writer, void* stream, const croupier_head* head,
                                  const croupier_rows* rows, croupier_error* error);
 

@@ -82,10 +82,9 @@ class Writer {
             throw Failure(error);
     }
 
-    void enqueue_head(const croupier_head& head, void* stream = nullptr,
-                      const croupier_rows* rows = nullptr) {
+    void enqueue_head(const croupier_head& head, const croupier_rows& rows, void* stream = nullptr) {
         croupier_error error{};
-        if (croupier_writer_enqueue_head(writer_.get(), stream, &head, rows, &error) != 0)
+        if (croupier_writer_enqueue_head(writer_.get(), stream, &head, &rows, &error) != 0)
             throw Failure(error);
     }
 

@@ -212,20 +212,28 @@ class Writer {
         });
     }
 
-    void enqueue_head(nb::handle hidden, nb::handle weight, nb::handle stream_given, nb::handle row_of,
-                      nb::handle inputs, nb::handle parents, nb::handle positions) {
+    void enqueue_head(nb::handle hidden, nb::handle weight, nb::handle logits, nb::handle stream_given,
+                      nb::handle row_of, nb::handle inputs, nb::handle parents, nb::handle positions) {
         or_refused([&](bool& is_given) {
             void* const stream = stream_of(stream_given);
             const Array states(hidden, "hidden");
             const Array head(weight, "weight");
+            const Array room(logits, "logits");
             const StepArrays arrays(row_of, inputs, parents, positions);
             require_matrix(states, "(columns, elements)");
             require_matrix(head, "(ids, elements)");
+            require_matrix(room, "(columns, head_row_elements)");
             if (head.length(0) != info_.ids || head.length(1) != states.length(1)) {
                 throw bad_argument("the shape of weight is " + head.shape_text() +
                                    "; allowed: a row for each of rank " + std::to_string(info_.rank) + "'s " +
                                    std::to_string(info_.ids) +
                                    " ids, as long as those of hidden, whose shape is " + states.shape_text());
+            }
+            if (room.length(0) < states.length(0) || room.length(1) < info_.head_row_elements) {
+                throw bad_argument(
+                    "the shape of logits is " + room.shape_text() +
+                    "; allowed: " + std::to_string(states.length(0)) + " rows, as hidden has, or more, of " +
+                    std::to_string(info_.head_row_elements) + " elements (info.head_row_elements) or more");
             }
             use_device([&](croupier_writer* writer) {
                 arrays.require(*this);
@@ -238,7 +246,9 @@ class Writer {
                 all.weight_stride = row_stride_of(head);
                 all.rows = static_cast<std::uint32_t>(states.length(0));
                 all.elements = static_cast<std::uint32_t>(states.length(1));
-                const croupier_rows rows = arrays.rows();
+                croupier_rows rows = arrays.rows();
+                rows.logits = room.data();
+                rows.row_stride = row_stride_of(room);
                 is_given = true;
                 checked([&](croupier_error* error) {
                     return croupier_writer_enqueue_head(writer, stream, &all, &rows, error);
@@ -565,18 +575,20 @@ void bind_writer(nb::module_& module) {
              "row among the logits (None: its own number; -1: it has none), positions where the token that "
              "was fed stands in prompt and output together (None: as the step's record guesses it; a host's "
              "writer does not read them).")
-        .def("enqueue_head", &Writer::enqueue_head, nb::arg("hidden").none(), nb::arg("weight").none(),
-             nb::arg("stream").none() = 0, nb::kw_only(), nb::arg("row_of").none() = nb::none(),
-             nb::arg("inputs").none() = nb::none(), nb::arg("parents").none() = nb::none(),
-             nb::arg("positions").none() = nb::none(),
-             nb::sig("def enqueue_head(self, hidden: object, weight: object, stream: int = 0, *, "
-                     "row_of: object | None = None, inputs: object | None = None, "
-                     "parents: object | None = None, positions: object | None = None) -> None"),
-             "The same of logits that the writer computes: hidden, (columns, elements), times the transpose "
-             "of weight, (ids, elements), as croupier_writer_enqueue_head() of croupier/writer.h does. It is "
-             "for lean steps on a GPU of compute capability 9.0, and a writer that has rows=\"copied\". "
-             "row_of counts rows of hidden. Later work may write over hidden, and not over weight until the "
-             "step is decided.")
+        .def(
+            "enqueue_head", &Writer::enqueue_head, nb::arg("hidden").none(), nb::arg("weight").none(),
+            nb::arg("logits").none(), nb::arg("stream").none() = 0, nb::kw_only(),
+            nb::arg("row_of").none() = nb::none(), nb::arg("inputs").none() = nb::none(),
+            nb::arg("parents").none() = nb::none(), nb::arg("positions").none() = nb::none(),
+            nb::sig("def enqueue_head(self, hidden: object, weight: object, logits: object, stream: int = 0, "
+                    "*, row_of: object | None = None, inputs: object | None = None, "
+                    "parents: object | None = None, positions: object | None = None) -> None"),
+            "The same of logits that the writer computes: hidden, (columns, elements), times the transpose "
+            "of weight, (ids, elements), as croupier_writer_enqueue_head() of croupier/writer.h does, into "
+            "logits, (columns, info.head_row_elements): there the rank's first id stands at place "
+            "info.first_id % 64, and logits that cannot win may be left out. It is for lean steps on a GPU "
+            "of compute capability 9.0. row_of counts rows of hidden. Where rows are lent no later work "
+            "writes over any of the three until the step is decided.")
         .def("enqueue_pointer", &Writer::enqueue_pointer, nb::arg("pointer").none(),
              nb::arg("row_stride").none(), nb::arg("stream").none() = 0, nb::kw_only(),
              nb::arg("row_of").none() = nb::none(), nb::arg("inputs").none() = nb::none(),

@@ -21,7 +21,10 @@ void bind_writer_info(nb::module_& module) {
     CROUPIER_BIND(steps_in_flight, "slots of the session")
     CROUPIER_BIND(device, "of CUDA; -1: the host")
     CROUPIER_BIND(store_blocks, "the most multiprocessors that the store kernel occupies")
-    CROUPIER_BIND(row_bytes, "of the GPU's memory, where lean steps' rows are copied or computed")
+    CROUPIER_BIND(head_rows,
+                  "0: enqueue_head() cannot run here; else of up to so many rows it is the faster way")
+    CROUPIER_BIND(head_row_elements, "of a row that enqueue_head() computes, at least")
+    CROUPIER_BIND(row_bytes, "of the GPU's memory, where lean steps' rows are copied")
 #undef CROUPIER_BIND
     info.def_prop_ro(
             "dtype", [](const WriterInfo& self) { return dtype_name(self.dtype); }, "bf16, fp16 or fp32")
@@ -31,9 +34,6 @@ void bind_writer_info(nb::module_& module) {
         .def_prop_ro(
             "has_summaries", [](const WriterInfo& self) { return self.has_summaries != 0; },
             "whether the tiles' largest logits are given too")
-        .def_prop_ro(
-            "computes_head", [](const WriterInfo& self) { return self.computes_head != 0; },
-            "whether enqueue_head() can run here")
         .def_prop_ro(
             "transport", [](const WriterInfo& self) { return transport_name(self.transport); },
             "rows or lean, as the session was opened");

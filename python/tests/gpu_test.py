@@ -161,26 +161,22 @@ def test_windows_bring_the_tokens_of_plain_steps(
         assert writer.state.empty_launches == 0
 
 
-@pytest.mark.parametrize("kind", ["rows", "lean", "fused"])
+@pytest.mark.parametrize("transport", ["rows", "lean"])
 @pytest.mark.parametrize(("rows", "masks"), [(64, 64), (512, 512)])
 def test_a_writer_takes_the_memory_that_vllm_is_told(
-    daemon: Daemon, name: str, kind: str, rows: int, masks: int
+    daemon: Daemon, name: str, transport: str, rows: int, masks: int
 ) -> None:
     """vLLM deals out a GPU's memory before there is a writer."""
     vocab, slots = 152_064, 4
-    transport = "rows" if kind == "rows" else "lean"
     opened = {"vocab": vocab, "dtype": "bf16", "transport": transport, "max_logprobs": 0}
     sizes = {"max_batch": rows, "max_windows": 64, "mask_rows": masks, "steps_in_flight": slots}
     torch.zeros(1, device="cuda")
     with daemon.open(name, **opened, **sizes) as session:
         before = torch.cuda.mem_get_info()[0]
-        kept = "copied" if kind == "fused" else "auto"
-        with croupier.Writer(session.segment_path, device=0, rows=kept):
+        with croupier.Writer(session.segment_path, device=0):
             taken = before - torch.cuda.mem_get_info()[0]
     told = gpu_memory.of_rows_writer(vocab, 1, 2, rows)
     if transport == "lean":
         told = gpu_memory.of_lean_writer(vocab, 1, 2, slots, rows, masks)
-    if kind == "fused":
-        told += gpu_memory.of_computed_rows(vocab, 1, 2, slots, rows)
     assert told - gpu_memory.ANYHOW < taken + (8 << 20)
     assert taken <= told

@@ -57,11 +57,12 @@ def make_runner(rank: int, head: Any) -> Any:
     return runner
 
 
-def fuse(runner: Any) -> None:
-    """Its writer makes the product, and the model is not asked for logits."""
+def fuse(runner: Any, alone: bool = True) -> None:
+    """Its writer makes the product, and `alone`: the model is not asked for logits."""
     rank_head = runner.model.compute_logits(torch.eye(HIDDEN, dtype=torch.bfloat16)).T.contiguous()
     runner.croupier_head = SimpleNamespace(weight=rank_head)
-    runner.model = None
+    if alone:
+        runner.model = None
 
 
 def masking_model(head: Any) -> Any:
@@ -86,9 +87,9 @@ def local(monkeypatch: Any) -> Any:
     return local
 
 
-@pytest.mark.parametrize("way", ["alone", "gathered", "fused"])
+@pytest.mark.parametrize("way", ["alone", "gathered", "fused", "fused where few"])
 def test_each_rank_writes_its_own_shard_in_the_orders_order(
-    daemon: PrivateDaemon, local: Any, way: str
+    daemon: PrivateDaemon, local: Any, monkeypatch: Any, way: str
 ) -> None:
     gathers = way == "gathered"
     generator = torch.Generator().manual_seed(3)
@@ -102,8 +103,10 @@ def test_each_rank_writes_its_own_shard_in_the_orders_order(
         ranks.append(make_runner(rank, head))
         if gathers:
             ranks[rank].model = masking_model(head)
-        if way == "fused":
-            fuse(ranks[rank])
+        if way.startswith("fused"):
+            fuse(ranks[rank], alone=way == "fused")
+    # Of the two steps the one of four rows is then the model's.
+    monkeypatch.setattr(RankWriter, "head_rows", 3 if way == "fused where few" else 128)
     with Session(
         endpoint=daemon.endpoint,
         name="runner",
@@ -219,10 +222,18 @@ def test_windows_are_laid_out_and_counted_without_a_wait_for_the_device(monkeypa
 class RankWriter(runners.Writer):
     """The host's, with a GPU writer's arguments, and a product of a head as only a GPU's has it."""
 
-    def enqueue_head(self, hidden: Any, weight: Any, stream: int, **arrays: Any) -> None:
-        logits = (hidden.float() @ weight.float().T).to(torch.bfloat16)
+    head_rows = 128
+
+    @property
+    def info(self) -> Any:
+        ids = super().info.ids
+        return SimpleNamespace(ids=ids, head_rows=self.head_rows, head_row_elements=ids + 8)
+
+    def enqueue_head(self, hidden: Any, weight: Any, logits: Any, stream: int, **arrays: Any) -> None:
+        computed = logits[:, : self.info.ids]
+        computed[:] = (hidden.float() @ weight.float().T).to(torch.bfloat16)
         pointers = {name: array.data_ptr() for name, array in arrays.items()}
-        self.enqueue_pointer(logits.data_ptr(), logits.stride(0), stream, **pointers)
+        self.enqueue_pointer(computed.data_ptr(), computed.stride(0), stream, **pointers)
 
 
 def sample(

@@ -26,16 +26,25 @@ croupier_head good_head() {
     return head;
 }
 
-std::string refusal(LeanSession& session, const croupier_head& head, const croupier_rows* rows = nullptr) {
+croupier_rows good_rows(const LeanSession& session) {
+    croupier_rows rows;
+    croupier_rows_init(&rows);
+    rows.logits = memory;
+    rows.row_stride = session.files.segment.geometry().blocks() * proto::kBlockIds;
+    return rows;
+}
+
+std::string refusal(LeanSession& session, const croupier_head& head, const croupier_rows& rows) {
     Failure failure;
-    failure.status = croupier_writer_enqueue_head(session.writer.get(), nullptr, &head, rows, &failure.error);
+    failure.status =
+        croupier_writer_enqueue_head(session.writer.get(), nullptr, &head, &rows, &failure.error);
     CHECK(failure.status == -1);
     return failure.error.text;
 }
 
 std::string refusal_in(const proto::Geometry& geometry) {
     LeanSession session(Way::host, geometry);
-    return refusal(session, good_head());
+    return refusal(session, good_head(), good_rows(session));
 }
 
 }  // namespace
@@ -53,7 +62,7 @@ TEST_CASE("hidden states and heads of wrong sizes are refused by name") {
     const auto with = [&](auto change) {
         croupier_head head = good_head();
         change(head);
-        return refusal(session, head);
+        return refusal(session, head, good_rows(session));
     };
     using Head = croupier_head;
     CHECK_THAT(with([](Head& head) { head.hidden = nullptr; }), Catch::Contains("hidden is null"));
@@ -71,5 +80,27 @@ TEST_CASE("hidden states and heads of wrong sizes are refused by name") {
     CHECK_THAT(with([](Head& head) { head.rows = 0; }), Catch::Contains("rows of croupier_head is 0"));
     CHECK_THAT(with([](Head& head) { head.rows = 9; }), Catch::Contains("1 to 8, the session's max_batch"));
     CHECK_THAT(with([](Head& head) { head.size = 0; }), Catch::Contains("croupier_head"));
-    CHECK(croupier_writer_enqueue_head(session.writer.get(), nullptr, nullptr, nullptr, nullptr) == -1);
+    const croupier_head head = good_head();
+    const croupier_rows rows = good_rows(session);
+    CHECK(croupier_writer_enqueue_head(session.writer.get(), nullptr, nullptr, &rows, nullptr) == -1);
+    CHECK(croupier_writer_enqueue_head(session.writer.get(), nullptr, &head, nullptr, nullptr) == -1);
+}
+
+TEST_CASE("room for computed logits that does not hold them is refused by name") {
+    LeanSession session(Way::host, testing::lean_geometry());
+    const auto with = [&](auto change) {
+        croupier_rows rows = good_rows(session);
+        change(rows);
+        return refusal(session, good_head(), rows);
+    };
+    using Rows = croupier_rows;
+    const std::uint64_t least = good_rows(session).row_stride;
+    CHECK_THAT(with([](Rows& rows) { rows.logits = nullptr; }), Catch::Contains("logits is null"));
+    CHECK_THAT(with([](Rows& rows) { rows.logits = memory + 6; }), Catch::Contains("logits begins 6 bytes"));
+    CHECK_THAT(with([&](Rows& rows) { rows.row_stride = least - 8; }),
+               Catch::Contains("row_stride is " + std::to_string(least - 8) +
+                               ", allowed: a multiple of 8 from " + std::to_string(least)));
+    CHECK_THAT(with([&](Rows& rows) { rows.row_stride = least + 4; }), Catch::Contains("a multiple of 8"));
+    CHECK_THAT(with([](Rows& rows) { rows.row_stride = (std::uint64_t{1} << 38U) + 8; }),
+               Catch::Contains("allowed: at most"));
 }

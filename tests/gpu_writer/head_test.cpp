@@ -133,6 +133,9 @@ struct Arrays {
             const auto* begin = reinterpret_cast<const unsigned char*>(numbers->data());
             bytes.insert(bytes.end(), begin, begin + numbers->size() * sizeof(std::int32_t));
         }
+        croupier_rows rows;
+        croupier_rows_init(&rows);
+        if (bytes.empty()) return rows;
         const auto* place = static_cast<const std::byte*>(writer.memory().put(bytes));
         const auto* at = reinterpret_cast<const std::int32_t*>(place + first);
         const auto next = [&](const std::vector<std::int32_t>& numbers) {
@@ -140,8 +143,6 @@ struct Arrays {
             at += numbers.size();
             return own;
         };
-        croupier_rows rows;
-        croupier_rows_init(&rows);
         if (!logits.bytes.empty()) rows.logits = place;
         rows.row_stride = logits.stride;
         rows.row_of = next(row_of);
@@ -150,22 +151,6 @@ struct Arrays {
         return rows;
     }
 };
-
-Failure try_enqueue(testing::WriterUnderTest& writer, const gpu_writer::EnqueuedHead& of,
-                    const croupier_rows* rows = nullptr) {
-    croupier_head head;
-    croupier_head_init(&head);
-    head.hidden = of.hidden;
-    head.hidden_stride = of.hidden_stride;
-    head.weight = of.weight;
-    head.weight_stride = of.weight_stride;
-    head.rows = of.rows;
-    head.elements = of.elements;
-    Failure failure;
-    failure.status =
-        croupier_writer_enqueue_head(writer.get(), writer.memory().stream(), &head, rows, &failure.error);
-    return failure;
-}
 
 void need_done(const Failure& failure) {
     INFO(failure.error.text);
@@ -179,18 +164,44 @@ void enqueue_rows(testing::WriterUnderTest& writer, const croupier_rows& rows) {
     need_done(failure);
 }
 
-std::unique_ptr<testing::CapturedGraph> capture(testing::WriterUnderTest& writer,
-                                                const gpu_writer::EnqueuedHead& head) {
-    Failure failure;
-    auto graph = writer.memory().capture([&] { failure = try_enqueue(writer, head); });
-    need_done(failure);
-    return graph;
-}
-
 // Two sessions alike: one computes its rows, the other is given them.
 struct Sessions {
-    explicit Sessions(proto::Dtype dtype = proto::Dtype::bf16)
-        : computed(Way::copied, geometry_of(dtype)), given(Way::automatic, geometry_of(dtype)) {}
+    explicit Sessions(Way way, proto::Dtype dtype = proto::Dtype::bf16)
+        : computed(way, geometry_of(dtype)),
+          given(Way::automatic, geometry_of(dtype)),
+          way_(way),
+          stride_(info_of(computed).head_row_elements + 24),
+          room_(testing::need(gpu_writer::device_array<std::uint16_t>(kRoom * stride_, "computed rows"))) {}
+
+    Failure try_enqueue(const gpu_writer::EnqueuedHead& of, const Arrays& arrays = {}) {
+        croupier_head head;
+        croupier_head_init(&head);
+        head.hidden = of.hidden;
+        head.hidden_stride = of.hidden_stride;
+        head.weight = of.weight;
+        head.weight_stride = of.weight_stride;
+        head.rows = of.rows;
+        head.elements = of.elements;
+        croupier_rows rows = arrays.put(computed.writer);
+        rows.logits = room_.get();
+        rows.row_stride = stride_;
+        Failure failure;
+        failure.status = croupier_writer_enqueue_head(
+            computed.writer.get(), computed.writer.memory().stream(), &head, &rows, &failure.error);
+        return failure;
+    }
+    std::unique_ptr<testing::CapturedGraph> capture(const gpu_writer::EnqueuedHead& head) {
+        Failure failure;
+        auto graph = computed.writer.memory().capture([&] { failure = try_enqueue(head); });
+        need_done(failure);
+        return graph;
+    }
+    static croupier_writer_info info_of(LeanSession& of) {
+        croupier_writer_info info;
+        croupier_writer_info_init(&info);
+        REQUIRE(croupier_writer_get_info(of.writer.get(), &info, nullptr) == 0);
+        return info;
+    }
 
     std::uint32_t vocab() const { return computed.files.segment.geometry().vocab; }
     HeadMatrices matrices(std::uint32_t rows) const {
@@ -208,13 +219,18 @@ struct Sessions {
             REQUIRE(each->writer.begin(step) == 0);
         }
     }
-    // What was enqueued of the one is what these rows make of the other. The hidden states may be others by
-    // then.
+    // What was enqueued of the one is what these rows make of the other. Where rows are copied, all that was
+    // lent may be other by then.
     void check(std::uint64_t step, const Rows& rows, HeadMatrices& matrices) {
         check(step, Arrays{}.put(given.writer, rows), matrices);
     }
     void check(std::uint64_t step, const croupier_rows& rows, HeadMatrices& matrices) {
-        matrices.overwrite(computed.writer.memory().stream());
+        if (way_ == Way::copied) {
+            auto* const stream = static_cast<cudaStream_t>(computed.writer.memory().stream());
+            matrices.overwrite(stream);
+            testing::need(gpu_writer::cuda_done(
+                cudaMemsetAsync(room_.get(), 0xFF, kRoom * stride_ * 2, stream), "write over computed rows"));
+        }
         enqueue_rows(given.writer, rows);
         for (LeanSession* each : {&computed, &given}) each->await(step);
         INFO("step " << step);
@@ -231,6 +247,8 @@ struct Sessions {
     LeanSession given;
 
   private:
+    static constexpr std::size_t kRoom = 2 * kColumns;  // rows
+
     static proto::Geometry geometry_of(proto::Dtype dtype) {
         proto::Geometry geometry = testing::lean_geometry();
         geometry.dtype = dtype;
@@ -241,7 +259,16 @@ struct Sessions {
         const auto* part = reinterpret_cast<const unsigned char*>(segment.lean(segment.slot_of(step), 0));
         return {part, part + proto::lean_layout_of(segment.geometry(), 0).bytes};
     }
+
+    Way way_;
+    std::uint64_t stride_;
+    gpu_writer::DeviceMemory<std::uint16_t> room_;
 };
+
+// Rows that stay until their step is decided, and rows that are copied.
+Way some_way() {
+    return GENERATE(Way::automatic, Way::copied);
+}
 
 Rows gathered(const Rows& rows, const std::vector<std::int32_t>& row_of) {
     Rows to;
@@ -307,7 +334,7 @@ TEST_CASE("a few products and answers of heads, for a sanitizer of the kernels",
 
 TEST_CASE("a step of hidden states is that of their logits, also when nothing tells its columns", "[head]") {
     if (!can_multiply()) return;
-    Sessions sessions;
+    Sessions sessions(some_way());
     HeadMatrices matrices = sessions.matrices(kColumns + 2);
     for (std::uint32_t step = 0; step < 7; ++step) {
         testing::synchronise_gpu();
@@ -315,13 +342,12 @@ TEST_CASE("a step of hidden states is that of their logits, also when nothing te
         const Rows logits = matrices.logits();
         sessions.begin(step);
         if (step % 2 == 0) {
-            need_done(try_enqueue(sessions.computed.writer, matrices.head()));
+            need_done(sessions.try_enqueue(matrices.head()));
             sessions.check(step, logits, matrices);
             continue;
         }
         const Arrays arrays{{4, 0, 3}, {}, {}};
-        const croupier_rows of_head = arrays.put(sessions.computed.writer);
-        need_done(try_enqueue(sessions.computed.writer, matrices.head(), &of_head));
+        need_done(sessions.try_enqueue(matrices.head(), arrays));
         sessions.check(step, gathered(logits, arrays.row_of), matrices);
     }
 }
@@ -329,8 +355,9 @@ TEST_CASE("a step of hidden states is that of their logits, also when nothing te
 TEST_CASE("a step of hidden states in fp16, or with values that are no numbers, is that of their logits",
           "[head]") {
     if (!can_multiply()) return;
+    const Way way = some_way();
     for (const proto::Dtype dtype : {proto::Dtype::bf16, proto::Dtype::fp16}) {
-        Sessions sessions(dtype);
+        Sessions sessions(way, dtype);
         HeadMatrices matrices = sessions.matrices(kColumns);
         for (std::uint32_t step = 0; step < 4; ++step) {
             testing::synchronise_gpu();
@@ -339,7 +366,7 @@ TEST_CASE("a step of hidden states in fp16, or with values that are no numbers, 
             if (step == 2) matrices.put_hidden(2, 9, std::numeric_limits<float>::infinity());
             const Rows logits = matrices.logits();
             sessions.begin(step);
-            need_done(try_enqueue(sessions.computed.writer, matrices.head()));
+            need_done(sessions.try_enqueue(matrices.head()));
             sessions.check(step, logits, matrices);
         }
     }
@@ -347,37 +374,32 @@ TEST_CASE("a step of hidden states in fp16, or with values that are no numbers, 
 
 TEST_CASE("a column whose row is none of the hidden states has none", "[head]") {
     if (!can_multiply()) return;
-    Sessions sessions;
+    Sessions sessions(some_way());
     HeadMatrices matrices = sessions.matrices(kColumns + 2);
     const Arrays arrays{{static_cast<std::int32_t>(kColumns + 2), 0, 3}, {}, {}};
     const Rows logits = gathered(matrices.logits(), {-1, 0, 3});
     sessions.begin(0);
-    const croupier_rows of_head = arrays.put(sessions.computed.writer);
-    need_done(try_enqueue(sessions.computed.writer, matrices.head(), &of_head));
+    need_done(sessions.try_enqueue(matrices.head(), arrays));
     sessions.check(0, logits, matrices);
 }
 
-TEST_CASE("a writer says whether it computes rows, and how much memory they have", "[head]") {
+TEST_CASE("a writer says whether it computes rows, and how large they are", "[head]") {
     if (!can_multiply()) return;
-    Sessions sessions;
-    const auto info_of = [](LeanSession& of) {
-        croupier_writer_info info;
-        croupier_writer_info_init(&info);
-        REQUIRE(croupier_writer_get_info(of.writer.get(), &info, nullptr) == 0);
-        return info;
-    };
-    CHECK(info_of(sessions.computed).computes_head == 1);
-    CHECK(info_of(sessions.given).computes_head == 0);
+    Sessions sessions(Way::copied);
     const proto::Geometry& geometry = sessions.computed.files.segment.geometry();
     const std::uint64_t rows = std::uint64_t{geometry.slots} * geometry.max_batch;
-    CHECK(info_of(sessions.computed).row_bytes == rows * (geometry.blocks() * 128 + 16384));
-    CHECK(info_of(sessions.given).row_bytes == 0);
+    for (LeanSession* each : {&sessions.computed, &sessions.given}) {
+        const croupier_writer_info info = Sessions::info_of(*each);
+        CHECK(info.head_rows == 128);
+        CHECK(info.head_row_elements == geometry.blocks() * 64);
+        CHECK(info.row_bytes == (each == &sessions.given ? 0 : rows * geometry.blocks() * 128));
+    }
 }
 
 TEST_CASE("a window of hidden states is that of their logits, with what its rows were computed from",
           "[head]") {
     if (!can_multiply()) return;
-    Sessions sessions;
+    Sessions sessions(some_way());
     HeadMatrices matrices = sessions.matrices(kColumns + 2);
     for (std::uint32_t step = 0; step < 6; ++step) {
         testing::synchronise_gpu();
@@ -387,8 +409,7 @@ TEST_CASE("a window of hidden states is that of their logits, with what its rows
         Arrays arrays{{}, {first, first + 1, first + 2}, {0, 0, 1}};
         if (step % 2 == 0) arrays.row_of = {4, 0, 3};
         sessions.begin_window(step);
-        const croupier_rows of_head = arrays.put(sessions.computed.writer);
-        need_done(try_enqueue(sessions.computed.writer, matrices.head(), &of_head));
+        need_done(sessions.try_enqueue(matrices.head(), arrays));
         sessions.check(step, arrays.put(sessions.given.writer, logits), matrices);
         CHECK(testing::inputs_of(sessions.computed.files.segment, step, 0) ==
               testing::inputs_of(sessions.given.files.segment, step, 0));
@@ -399,10 +420,10 @@ TEST_CASE("a replay multiplies what stands in its matrices then, for its rows al
     if (!can_multiply()) return;
     // Of a named constant Catch would keep references, and of the sums behind it to nothing.
     const auto rows = GENERATE(as<std::uint32_t>(), kColumns, kColumns - 1, kColumns + 3);
-    Sessions sessions;
+    Sessions sessions(some_way());
     HeadMatrices matrices = sessions.matrices(rows);
     testing::WriterUnderTest& writer = sessions.computed.writer;
-    const auto graph = capture(writer, matrices.head());
+    const auto graph = sessions.capture(matrices.head());
     std::vector<std::int32_t> row_of(kColumns);
     for (std::uint32_t i = 0; i < kColumns; ++i) row_of[i] = i < rows ? static_cast<std::int32_t>(i) : -1;
     // A replay without a step writes nothing over the rows of one before.
@@ -422,25 +443,14 @@ TEST_CASE("a replay multiplies what stands in its matrices then, for its rows al
 
 TEST_CASE("too few rows of hidden states are refused, and the step waits for others", "[head]") {
     if (!can_multiply()) return;
-    Sessions sessions;
+    Sessions sessions(some_way());
     HeadMatrices matrices = sessions.matrices(kColumns);
     sessions.begin(0);
-    const Failure refused = try_enqueue(sessions.computed.writer, first_rows(matrices, kColumns - 1));
+    const Failure refused = sessions.try_enqueue(first_rows(matrices, kColumns - 1));
     CHECK(refused.status == -1);
     CHECK_THAT(refused.error.text,
                Catch::Contains("rows of croupier_head is 2") && Catch::Contains("step 0 has 3 columns"));
     const Rows logits = matrices.logits();
-    need_done(try_enqueue(sessions.computed.writer, matrices.head()));
+    need_done(sessions.try_enqueue(matrices.head()));
     sessions.check(0, logits, matrices);
-}
-
-TEST_CASE("a writer whose rows are lent computes none", "[head]") {
-    if (!can_multiply()) return;
-    LeanSession session(Way::automatic, testing::lean_geometry());
-    testing::publish_step(session.client, kColumns);
-    REQUIRE(session.writer.begin(0) == 0);
-    const HeadMatrices matrices({proto::Dtype::bf16, kColumns, 64, 1000}, 1);
-    const Failure refused = try_enqueue(session.writer, matrices.head());
-    CHECK(refused.status == -1);
-    CHECK_THAT(refused.error.text, Catch::Contains("rows are lent") && Catch::Contains("ROWS_COPIED"));
 }

@@ -15,8 +15,6 @@ from .options import Options
 
 # Of a step's row beside what is measured of its blocks: what it wants and where it is sent.
 _ROW = 512
-# A step's hidden states, from which rows are computed again (gpu_writer/head_rows.h).
-_KEPT_HIDDEN = 16 << 10
 # Whatever the session's size is: kernels, streams, counters.
 ANYHOW = 32 << 20
 
@@ -31,8 +29,7 @@ def of_writer(vllm_config: Any, ranks: int, element: int) -> int:
     if options.transport_from(device) == "rows":
         return of_rows_writer(vocab, ranks, element, rows)
     slots, masks = pipeline.slots_of(vllm_config), speculation.masks_of(vllm_config)
-    taken = of_lean_writer(vocab, ranks, element, slots, rows, masks)
-    return taken + (of_computed_rows(vocab, ranks, element, slots, rows) if options.head else 0)
+    return of_lean_writer(vocab, ranks, element, slots, rows, masks)
 
 
 def of_rows_writer(vocab: int, ranks: int, element: int, rows: int) -> int:
@@ -48,13 +45,6 @@ def of_lean_writer(vocab: int, ranks: int, element: int, slots: int, rows: int, 
     chunks = 1 + vocab // (64 * 128 * ranks)
     measured = chunks * (128 * (element + 4 + 1 + 8) + 12)
     return ANYHOW + slots * masks * _up(-(-vocab // 32) * 4, 64) + rows * (measured + _ROW)
-
-
-def of_computed_rows(vocab: int, ranks: int, element: int, slots: int, rows: int) -> int:
-    """Of a fused head: the logits and hidden states of the steps in flight, and numbers of rows."""
-    # In whole blocks of 64 ids, of which a rank's first and last may be other ranks' too.
-    logits = (_up(-(-vocab // ranks), 64) + 64) * element
-    return rows * (slots * (logits + _KEPT_HIDDEN) + 8)
 
 
 def keep_plans_apart(startup_plan: ModuleType) -> None:
@@ -76,7 +66,6 @@ def keep_plans_apart(startup_plan: ModuleType) -> None:
         # What of_writer() and the runner reserve by.
         reserved = (
             options.transport_from(vllm_config.device_config.device_type),
-            options.head,
             speculation.rows_of(vllm_config),
             speculation.masks_of(vllm_config),
             pipeline.slots_of(vllm_config),

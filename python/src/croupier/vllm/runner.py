@@ -153,7 +153,6 @@ class CroupierModelRunner(GPUModelRunner):
             segment_path,
             rank=get_tensor_model_parallel_rank(),
             device=self.device.index,
-            rows="auto" if self.croupier_head is None else "copied",
         )
         self.croupier_timeout = timeout
         self.croupier_verify_every = verify_every
@@ -187,20 +186,20 @@ class CroupierModelRunner(GPUModelRunner):
         if order.rows is not None:
             return self._verified(order, names, hidden_states, input_batch)
         if names == input_batch.req_ids:
-            logits = self._sent(order, hidden_states, input_batch)
+            lent = self._sent(order, hidden_states, input_batch)
             counts = ones
-            with self._where_tokens_come(logits):
+            with self._where_tokens_come(*lent):
                 sampled = self._drawn(order, requests)
         else:
             rows = self._rows_of(names, input_batch)
-            logits = self._sent(order, hidden_states, input_batch, rows)
+            lent = self._sent(order, hidden_states, input_batch, rows)
             counts = torch.zeros_like(zeros)
             counts[rows] = 1
-            with self._where_tokens_come(logits, rows):
+            with self._where_tokens_come(*lent, rows):
                 sampled = torch.zeros_like(no_tokens)
                 sampled[rows] = self._drawn(order, len(names))
         if self._is_copied(order):
-            self._keep_rows(logits)
+            self._keep_rows(lent[0])
         if self.pp_handler is not None:
             self.croupier_under_way = sampled
         return _output(sampled, counts, zeros)
@@ -212,10 +211,10 @@ class CroupierModelRunner(GPUModelRunner):
         places = self._places_of(names, input_batch)
         layout = Layout.of(places, order.rows, input_batch.num_reqs, self.device, order.left_out)
         rows = self.croupier_verification.rows_of(layout, input_batch, self.req_states.prefill_len.gpu)
-        logits = self._sent(order, hidden_states, input_batch, arrays=vars(rows))
+        lent = self._sent(order, hidden_states, input_batch, arrays=vars(rows))
         tokens = self._awaited(order, len(rows.row_of))
         if self._is_copied(order):
-            self._keep_rows(logits[rows.row_of.clamp(min=0).long()])
+            self._keep_rows(lent[0][rows.row_of.clamp(min=0).long()])
         width = 1 + self.num_speculative_steps
         return _output(*self.croupier_verification.sampled_of(layout, tokens, input_batch, width))
 
@@ -280,23 +279,26 @@ class CroupierModelRunner(GPUModelRunner):
         input_batch: Any,
         rows: torch.Tensor | None = None,
         arrays: Mapping[str, torch.Tensor] = NO_ARRAYS,
-    ) -> torch.Tensor | None:
+    ) -> tuple[torch.Tensor, ...]:
         """The rows of the step's columns are on their way into the segment: of `rows` of the batch, None: of
-        all. Returned are those that the writer reads until the step is decided."""
+        all. Returned is what the writer reads until the step is decided, the rows first."""
         head, writer = self.croupier_head, self.croupier_writer
         if head is not None:
             indices = input_batch.logits_indices
             hidden = hidden_states[indices if rows is None else indices[rows]]
-            self._begin(order)
-            writer.enqueue_head(hidden, head.weight[: writer.info.ids], self._stream(), **arrays)
-            return None
+            if len(hidden) <= writer.info.head_rows:
+                logits = hidden.new_empty(len(hidden), writer.info.head_row_elements)
+                self._begin(order)
+                weight = head.weight[: writer.info.ids]
+                writer.enqueue_head(hidden, weight, logits, self._stream(), **arrays)
+                return logits, hidden
         logits = self._logits_of(hidden_states, input_batch, rows)
         if logits.stride(-1) != 1:
             logits = logits.contiguous()
         self._begin(order)
         pointers = {name: array.data_ptr() for name, array in arrays.items()}
         writer.enqueue_pointer(logits.data_ptr(), logits.stride(0), self._stream(), **pointers)
-        return logits
+        return (logits,)
 
     def _begin(self, order: Order) -> None:
         writer = self.croupier_writer
@@ -317,7 +319,7 @@ class CroupierModelRunner(GPUModelRunner):
             )
 
     @contextlib.contextmanager
-    def _where_tokens_come(self, *used: torch.Tensor | None) -> Iterator[None]:
+    def _where_tokens_come(self, *used: torch.Tensor) -> Iterator[None]:
         """The stream that waits for tokens: the model's, where the next batch begins with them.
 
         With several stages it is the one on which vLLM sends tokens to the others, and the next batch of this
@@ -338,8 +340,7 @@ class CroupierModelRunner(GPUModelRunner):
         with torch.cuda.stream(side):
             yield
             for tensor in used:
-                if tensor is not None:
-                    tensor.record_stream(side)
+                tensor.record_stream(side)
         # vLLM's copy of the tokens for the engine core waits for the model's stream alone.
         self.output_copy_stream.wait_stream(side)
 
