@@ -21,7 +21,7 @@ end() {
 trap end EXIT
 
 init=
-within() { nsenter --target "$init" --mount --pid --ipc --net --uts --cgroup --wd=/ -- "$@"; }
+within() { nsenter --target "$init" --mount --pid --ipc --net --uts --cgroup --wdns=/ -- "$@"; }
 as() { within setpriv --reuid "$1" --regid "$1" --init-groups "${@:2}"; }
 fail() {
     echo "FAILED: $*"
@@ -49,6 +49,7 @@ until_true 60 within systemctl is-active basic.target || fail "the system does n
 sim() { as "$1" croupier sim --endpoint ipc:///run/croupier/control.sock --vocab 4096 --batch 4 --prompt-max 32 --output-max 16 --json "${@:2}"; }
 verified() { grep -q '"mismatched":0' "$1" && grep -q '"lost":0' "$1" && grep -q '"duplicated":0' "$1"; }
 main_pid() { within systemctl show -P MainPID croupierd; }
+handovers() { within journalctl --no-pager -u croupierd | grep -c "1 session waits for the next daemon"; }
 journal_has() { within journalctl --no-pager -u croupierd | grep -q -- "$1"; }
 said() { echo "  $1"; }
 
@@ -78,6 +79,26 @@ until_true 20 within sh -c "[ \"\$(systemctl show -P MainPID croupierd)\" != $fi
 within systemctl reload croupierd || fail "reload"
 wait "$engine" && verified "$folder/sim.json" || fail "an engine over restart, SIGKILL and reload: $(cat "$folder/sim.json" "$folder/sim.err")"
 said "an engine decodes over a restart, a SIGKILL and a reload: $(grep -o '"verified":[0-9]*' "$folder/sim.json") tokens"
+
+# The same packages under the version that comes next.
+next=$("$build/bin/croupierd" --version | awk -F. '{ print $1 "." $2 "." $3 + 1 }')
+for package in "$folder"/packages/*.deb; do
+    dpkg-deb --raw-extract "$package" "$folder/next"
+    sed -i -E "s/^(Version: ).*/\1$next/; s/(croupier1?) \(= [^)]*\)/\1 (= $next)/" "$folder/next/DEBIAN/control"
+    dpkg-deb --root-owner-group -Znone --build "$folder/next" "/proc/$init/root/tmp/$(basename "${package%%_*}")_next.deb" >/dev/null
+    rm -r "$folder/next"
+done
+within sh -c 'echo "# edited" >>/etc/croupier/croupierd.yaml'
+sim engine --steps 8000 --stage-ms 2 >"$folder/sim.json" 2>"$folder/sim.err" &
+engine=$!
+until_true 20 within sh -c 'ls /dev/shm/croupier/*.seg' || fail "no session: $(cat "$folder/sim.err")"
+first=$(main_pid) before=$(handovers)
+# apt may take longer than the engine decodes.
+within env DEBIAN_FRONTEND=noninteractive sh -c 'exec dpkg --install /tmp/*_next.deb' >"$folder/upgrade.log" 2>&1 || fail "an upgrade: $(cat "$folder/upgrade.log")"
+[ "$(main_pid)" != "$first" ] && [ "$(handovers)" -gt "$before" ] || fail "an upgrade hands no session over"
+wait "$engine" && verified "$folder/sim.json" || fail "an engine over an upgrade: $(cat "$folder/sim.json" "$folder/sim.err")"
+within grep -q "^# edited" /etc/croupier/croupierd.yaml || fail "an upgrade takes away what the operator wrote"
+said "an engine decodes over an upgrade to $next: $(grep -o '"verified":[0-9]*' "$folder/sim.json") tokens"
 
 # However often it fails, it comes up when the mistake is mended.
 within cp /etc/croupier/croupierd.yaml /tmp/sound.yaml
@@ -118,8 +139,10 @@ within env DEBIAN_FRONTEND=noninteractive apt-get purge -y croupier croupier-ben
 for user in engine stranger other; do within userdel "$user"; done
 within groupdel engines
 within env DEBIAN_FRONTEND=noninteractive apt-get autoremove --purge -y >>"$folder/purge.log" 2>&1
+# What systemd makes at the first boot of a bare system.
+booted='^/(etc|var)/[.]updated|^/etc/(mtab|vconsole.conf|default/locale)'
 within sh -c "/root/list-files >/root/files-after
-    comm -13 /root/files-before /root/files-after | grep -vE '^/etc/(passwd|group|shadow|gshadow|subuid|subgid)-|^/var/(tmp|lib)/systemd|^/var/lib/PackageKit/|^/etc/machine-id' >/root/left || true"
+    comm -13 /root/files-before /root/files-after | grep -vE '^/etc/(passwd|group|shadow|gshadow|subuid|subgid)-|^/var/(tmp|lib)/systemd|^/var/lib/PackageKit/|^/etc/machine-id|$booted' >/root/left || true"
 # That the lists are there is looked at too: at boot /tmp is emptied.
 within grep -qx /usr/bin/env /root/files-before && within grep -qx /usr/bin/env /root/files-after || fail "the lists of files are not there"
 [ -z "$(within cat /root/left)" ] || fail "left after a purge: $(within cat /root/left)"
