@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """What 1.x promises, against what this tree and its build are (docs/one-point-zero.md).
 
-frozen.py check BUILD [KIND...]    says what of the kept is broken; exit status 1 where something is
+frozen.py check BUILD [KIND...]    says what of the kept is broken; exit status 1 where something is, 77 where
+                                   nothing is kept yet
 frozen.py keep BUILD [KIND...]     adds what is new to kept/, before a release; refused where one is broken
 frozen.py anew BUILD [KIND...]     keeps what is so now and forgets the rest: for a new major version alone
 """
@@ -65,10 +66,13 @@ def rule_of(kind):
 
 
 def check(build, kinds):
+    if not KEPT.exists():
+        print("nothing is kept yet: ./dev freeze does it, at a release")
+        return 77
     failed = 0
     for kind in kinds:
         if kind == "messages":
-            found, count = messages.broken(), len(messages.tables(messages.KEPT_SCHEMA))
+            found, count = messages.broken(), len(messages.kept_tables())
         else:
             kept = Kept(kind)
             found, count = sentences_of(kind, kept, FACTS[kind][0](build, kept.facts)), len(kept.facts)

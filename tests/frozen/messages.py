@@ -14,6 +14,8 @@ RULE = (
 
 
 def broken():
+    if not KEPT_SCHEMA.exists():
+        return []
     said = subprocess.run(
         ["flatc", "--conform", KEPT_SCHEMA, SCHEMA], cwd=ROOT, capture_output=True, text=True
     )
@@ -26,7 +28,7 @@ def broken():
         was, now = (re.search(rf"{word} (.*);", schema.read_text())[1] for schema in (KEPT_SCHEMA, SCHEMA))
         if was != now:
             sentences.append(f"{word} of proto/messages.fbs was {was} and is {now}")
-    was, now = tables(KEPT_SCHEMA), tables(SCHEMA)
+    was, now = kept_tables(), tables(SCHEMA)
     for name, fields in was.items():
         there = now.get(name, [])
         moved = [field for i, field in enumerate(fields) if there[i : i + 1] != [field]]
@@ -47,7 +49,11 @@ def tables(schema):
     }
 
 
+def kept_tables():
+    return tables(KEPT_SCHEMA) if KEPT_SCHEMA.exists() else {}
+
+
 def keep():
-    new = sorted(tables(SCHEMA).keys() - (tables(KEPT_SCHEMA).keys() if KEPT_SCHEMA.exists() else set()))
+    new = sorted(tables(SCHEMA).keys() - kept_tables().keys())
     KEPT_SCHEMA.write_text(SCHEMA.read_text())
     return new

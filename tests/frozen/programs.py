@@ -20,8 +20,8 @@ RULE = (
     "Dashboards, alarms and scripts of 1.0 read it: it may be added to, and nothing of it goes, changes its "
     "kind or is renamed."
 )
-COMMANDS = ["cleanup", "decide", "doctor", "explain", "hotset", "plan", "relay", "status", "top", "trace"]
-NESTED = {"hotset": ["build", "show", "size"], "plan": ["measure"]}
+# Of the package croupier-bench.
+MAY_CHANGE = {"sim", "bench"}
 ENGINE = (
     "--vocab",
     4096,
@@ -96,14 +96,22 @@ def options_of(help_text):
     return sorted(found)
 
 
+def commands_of(help_text):
+    listed = re.search(r"^Subcommands:\n(.*?)(?:\n\n|\Z)", help_text, flags=re.S | re.M)
+    return re.findall(r"^  ([a-z]+)\b", listed[1], flags=re.M) if listed else []
+
+
 def options(command):
     found = {"options of croupierd": options_of(command.run("--help", program="croupierd").stdout)}
-    for name in COMMANDS:
-        found[f"options of croupier {name}"] = options_of(command.run(name, "--help").stdout)
-        for nested in NESTED.get(name, []):
-            found[f"options of croupier {name} {nested}"] = options_of(
-                command.run(name, nested, "--help").stdout
-            )
+    pending = [()]
+    while pending:
+        words = pending.pop()
+        told = command.run(*words, "--help").stdout
+        name = " ".join(["croupier", *words])
+        found[f"options of {name}"] = options_of(told)
+        if nested := sorted(set(commands_of(told)) - MAY_CHANGE):
+            found[f"commands of {name}"] = nested
+        pending += [(*words, each) for each in nested]
     return found
 
 
@@ -186,6 +194,12 @@ def of_a_daemon(daemon, command):
     status = command.run("status", "--json", *here)
     found["answer of croupier status --json"] = answer_of(status.stdout)
     found["exit status of croupier status"] = status.returncode
+    ping = command.run("ping", "--json", *here)
+    found["answer of croupier ping --json"] = answer_of(ping.stdout)
+    found["exit status of croupier ping"] = ping.returncode
+    found["exit status of croupier stat"] = command.run(
+        "stat", "--count", 1, "--interval", 0.1, *here
+    ).returncode
     found["answer of croupier top --once --json"] = answer_of(
         command.run("top", "--once", "--json", "--interval", 0.2, *here).stdout
     )
@@ -250,7 +264,7 @@ def facts(programs, kept):
             found["exit status of croupier status for an unknown instance"] = status.returncode
             here = re.search(r'"instance": "(.+?)"', (daemon.folder / "croupierd.yaml").read_text())[1]
             daemon.kill()
-            for name in ("status", "top"):
+            for name in ("ping", "status", "top"):
                 asked = command.run(
                     name, "--instance", here, "--shm-dir", daemon.shm, *(["--once"] if name == "top" else [])
                 )

@@ -177,9 +177,12 @@ def facts(build):
             if field not in ENDS
         ]
     # A minor version may lay its regions elsewhere; the same one may not, whatever the release.
-    minor = re.search(r"kSegmentMinor = (\d+)", code_of(ROOT / "proto/segment_header.h"))[1]
+    version = ".".join(
+        re.search(rf"{name} = (\d+)", code_of(ROOT / "proto/segment_header.h"))[1]
+        for name in ("kSegmentVersion", "kSegmentMinor")
+    )
     layouts += [
-        f'show("segment 14.{minor} of a session: {field}", layout.{field});'
+        f'show("segment {version} of a session: {field}", layout.{field});'
         for field in fields_in("segment_layout", "SegmentLayout")
         if field not in ("elements", "rank_offset", "maxima_offset")
     ]
@@ -211,5 +214,6 @@ def fields_in(header, struct):
 
 def of_this_build(kept, now):
     """Without the regions of other minor versions, which are in the headers of their segments."""
-    minor = next(name.split()[1] for name in now if re.match(r"segment 14\.\d+ of", name))
-    return {n: v for n, v in kept.items() if not re.match(r"segment 14\.\d+ of", n) or n.split()[1] == minor}
+    place = re.compile(r"segment [\d.]+ of")
+    [here] = {found[0] for name in now if (found := place.match(name))}
+    return {n: v for n, v in kept.items() if not place.match(n) or n.startswith(here)}
