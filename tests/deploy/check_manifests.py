@@ -298,6 +298,12 @@ def check_two_hosts(documents):
     assert mounts["shm"] == "/dev/shm"
 
 
+def check_page(image):
+    named = re.findall(r"localhost/croupier:(\S+)", (ROOT / "docs/operations.md").read_text())
+    assert named, "docs/operations.md names no image"
+    assert set(named) == {image.version}, f"docs/operations.md names images of {', '.join(named)}"
+
+
 def check_compose(image):
     compose = load(DEPLOY / "container/compose.yaml")[0]
     users = set()
@@ -368,6 +374,7 @@ def main(croupierd):
     unused = set(KUBERNETES.rglob("*.yaml")) - reached
     assert not unused, f"applied by nothing: {unused}"
     check_compose(image)
+    check_page(image)
     print(f"the manifests agree; Kubernetes' schemas: {check_schemas(plain)}")
 
 
