@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "croupier/client.hpp"
+#include "proto/sampling.h"
 
 using namespace croupier;
 using Catch::Matchers::Contains;
@@ -163,7 +164,7 @@ TEST_CASE("the ends of the ranges are admitted") {
         params.mirostat = 2;
         params.rng = CROUPIER_RNG_VLLM;
         params.logprob_mode = CROUPIER_LOGPROB_PROCESSED;
-        for (std::uint8_t step = 1; step <= CROUPIER_ORDER_XTC; ++step) params.order[step - 1] = step;
+        for (std::uint8_t i = 0; i < proto::kStepNames.size(); ++i) params.order[i] = i + 1;
     }
     SECTION("the last child") {
         params.child = 1023;

@@ -1,5 +1,6 @@
 #include "proto/sampling.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <limits>
@@ -48,6 +49,14 @@ TEST_CASE("an interval has what lies between its ends, and those that are its ow
 
 TEST_CASE("the defaults of the parameters are in their ranges") {
     CHECK_FALSE(param_fault({}));
+}
+
+TEST_CASE("the default order has every step once, and an order has room for all of them and its end") {
+    for (std::size_t i = 0; i < kStepNames.size(); ++i) {
+        INFO(kStepNames[i]);
+        CHECK(std::count(kDefaultOrder.begin(), kDefaultOrder.end(), static_cast<Step>(i + 1)) == 1);
+    }
+    CHECK(kDefaultOrder.back() == Step::end);
 }
 
 TEST_CASE("each parameter is refused next to its range, by its name and with its range") {
