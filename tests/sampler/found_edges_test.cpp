@@ -15,6 +15,7 @@
 #include "edge_cases.h"
 #include "lean_fixture.h"
 #include "lm_cases.h"
+#include "request/steps.h"
 #include "sampler/row_mass.h"
 #include "testing/agreement.h"
 #include "testing/deciding.h"
@@ -35,15 +36,42 @@ struct Knob {
     double high;
 };
 
-// One of the filters that the request has; a top-p, where it has none.
-Knob knob_of(SamplingParams& params, std::mt19937_64& generator) {
+// The number by which a step that is on is moved; null where no fraction moves it, or only by chance.
+std::optional<Knob> knob_of(proto::Step step, const SamplingParams& params) {
+    using proto::Step;
+    switch (step) {
+        case Step::typical_p:
+            return Knob{&SamplingParams::typical_p, 0.01, 0.999};
+        case Step::min_p:
+            return Knob{&SamplingParams::min_p, 1e-6, 1.0};
+        case Step::top_n_sigma:
+            return Knob{&SamplingParams::top_n_sigma, 0.05, 6.0};
+        case Step::top_p:
+            return Knob{&SamplingParams::top_p, 1e-3, 0.9999};
+        case Step::xtc:
+            if (params.xtc_probability == 1.0) return Knob{&SamplingParams::xtc_threshold, 1e-3, 0.5};
+            break;
+        case Step::temperature:
+            if (params.dynatemp_range > 0.0) return Knob{&SamplingParams::dynatemp_range, 0.01, 2.0};
+            break;
+        case Step::penalties:
+        case Step::dry:
+        case Step::top_k:
+        case Step::end:
+        case Step::count_:
+            break;
+    }
+    return std::nullopt;
+}
+
+// One of those that the request has; a top-p, where it has none.
+Knob knob_of(const SamplingParams& params, std::mt19937_64& generator) {
     std::vector<Knob> found;
-    if (params.typical_p < 1.0) found.push_back({&SamplingParams::typical_p, 0.01, 0.999});
-    if (params.min_p > 0.0) found.push_back({&SamplingParams::min_p, 1e-6, 1.0});
-    if (params.top_n_sigma > 0.0) found.push_back({&SamplingParams::top_n_sigma, 0.05, 6.0});
-    if (params.xtc_probability == 1.0) found.push_back({&SamplingParams::xtc_threshold, 1e-3, 0.5});
-    if (params.dynatemp_range > 0.0) found.push_back({&SamplingParams::dynatemp_range, 0.01, 2.0});
-    if (params.top_p < 1.0 || found.empty()) found.push_back({&SamplingParams::top_p, 1e-3, 0.9999});
+    for (const proto::Step step : proto::kDefaultOrder) {
+        const auto knob = knob_of(step, params);
+        if (knob && request::is_switched_on(params, step)) found.push_back(*knob);
+    }
+    if (found.empty()) return *knob_of(proto::Step::top_p, params);
     return found[generator() % found.size()];
 }
 
