@@ -132,6 +132,7 @@ void fill_other_params(proto::SamplingParams& params, Generator& generator) {
     params.dry_penalty_last_n = one_of(std::array{-1, -1, 0, 5, 100}, generator);
     if (sometimes(10)) params.mirostat = one_of(std::array<std::uint8_t, 2>{1, 2}, generator);
     params.mirostat_tau = one_of(std::array{5.0, 0.0, 1.0}, generator);
+    params.mirostat_eta = one_of(std::array{0.1, 0.0, 1.0}, generator);
     if (params.mirostat == 0 && sometimes(10)) {
         params.adaptive_target = one_of(std::array{0.0, 0.3, 1.0}, generator);
         params.adaptive_decay = one_of(std::array{0.0, 0.9, 0.99}, generator);
