@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+import croupier
 from croupier.serving.admission import check_ranges
 from croupier.serving.parameters import Limits
 from croupier.sglang import register
@@ -47,6 +48,16 @@ def params(more: dict[str, Any] | None = None, **sampling: Any) -> dict[str, Any
     return request.params
 
 
+def all_steps() -> list[str]:
+    """The names of the steps 1, 2 and so on, up to the number that is none."""
+    steps: list[str] = []
+    while True:
+        try:
+            steps = croupier.Params(order=range(1, len(steps) + 2)).order
+        except croupier.Error:
+            return steps
+
+
 def test_a_top_k_of_one_is_greedy() -> None:
     greedy = params(top_k=1, top_p=0.5, min_p=0.1)
     assert (greedy["temperature"], greedy["top_k"], greedy["top_p"], greedy["min_p"]) == (0.0, 0, 1.0, 0.0)
@@ -57,6 +68,8 @@ def test_min_p_comes_last_as_in_sglang() -> None:
     assert "order" not in params(top_k=50, top_p=0.9)
     order = params(top_p=0.9, min_p=0.1)["order"]
     assert order.index("top_p") < order.index("min_p")
+    # A step that the order does not name would be off.
+    assert set(order) == set(all_steps())
 
 
 def test_a_seed_counts_and_deterministic_engines_have_their_own() -> None:
