@@ -4,6 +4,7 @@
 #include <cmath>
 #include <functional>
 #include <limits>
+#include <string>
 
 #include "croupier/client.hpp"
 #include "proto/sampling.h"
@@ -14,6 +15,7 @@ using Catch::Matchers::Contains;
 namespace {
 
 constexpr std::uint32_t kVocab = 1000;
+constexpr auto kFirstUnknownStep = static_cast<std::uint8_t>(proto::Step::count_);
 
 proto::Geometry geometry() {
     proto::Geometry geometry;
@@ -31,7 +33,7 @@ croupier_sequence sound_sequence() {
 }
 
 struct BadParam {
-    const char* field;
+    std::string field;
     std::function<void(croupier_params&)> spoil;
 };
 
@@ -111,7 +113,8 @@ TEST_CASE("a parameter outside its range is refused by its name, with the range"
          }},
         {"rng is 4; allowed: race, shvs, sglang or vllm", [](auto& p) { p.rng = 4; }},
         {"logprob_mode is 2; allowed: raw or processed", [](auto& p) { p.logprob_mode = 2; }},
-        {"order is 10; allowed: each step at most once", [](auto& p) { p.order[0] = 10; }},
+        {"order is " + std::to_string(kFirstUnknownStep) + "; allowed: each step at most once",
+         [](auto& p) { p.order[0] = kFirstUnknownStep; }},
         {"order is 6; allowed: each step at most once",
          [](auto& p) { p.order[0] = p.order[1] = CROUPIER_ORDER_TOP_K; }},
     }));
@@ -164,7 +167,7 @@ TEST_CASE("the ends of the ranges are admitted") {
         params.mirostat = 2;
         params.rng = CROUPIER_RNG_VLLM;
         params.logprob_mode = CROUPIER_LOGPROB_PROCESSED;
-        for (std::uint8_t i = 0; i < proto::kStepNames.size(); ++i) params.order[i] = i + 1;
+        for (std::uint8_t step = 1; step < kFirstUnknownStep; ++step) params.order[step - 1] = step;
     }
     SECTION("the last child") {
         params.child = 1023;
