@@ -18,6 +18,29 @@ bool can_be_asked(Step filter) {
            filter == Step::xtc || filter == Step::typical_p;
 }
 
+// Whether what the step keeps at both ends of a range of temperatures is what it keeps between, because it
+// keeps more of the best tokens the higher the temperature is. Typical-p and XTC drop the best ones. A
+// top-n-sigma follows a deviation, which may be larger or smaller of more tokens. Penalties give a token
+// another value.
+constexpr bool bears_temperatures(Step step) {
+    switch (step) {
+        case Step::min_p:
+        case Step::top_k:
+        case Step::top_p:
+        case Step::temperature:
+        case Step::end:
+        case Step::count_:
+            return true;
+        case Step::penalties:
+        case Step::dry:
+        case Step::top_n_sigma:
+        case Step::typical_p:
+        case Step::xtc:
+            break;
+    }
+    return false;
+}
+
 class Planner {
   public:
     Planner(const SamplingParams& given, const Setting& setting)
@@ -51,15 +74,13 @@ class Planner {
     }
     bool races_alone() const { return draws_alone() && params_.rng == proto::Rng::race; }
     // Whether it is enough to know what a dynamic temperature lies between: nothing that is answered depends
-    // on its last bit, and what the filters behind it keep at both ends they keep between, because they keep
-    // more of the best tokens the higher it is. Typical-p and XTC drop the best ones. A top-n-sigma follows a
-    // deviation, which may be larger or smaller of more tokens. Penalties give a token another value.
+    // on its last bit, nor does what the steps behind it keep.
     bool bears_interval() const {
         const proto::StepOrder& order = order_of(params_);
         const auto depends = [&](Step step) {
             if (!takes_step(params_, step)) return false;
             if (step == Step::xtc) return xtc_acts(params_, setting_.position);
-            return step == Step::typical_p || step == Step::top_n_sigma || changes_logits(step);
+            return !bears_temperatures(step);
         };
         const auto temperature = std::find(order.begin(), order.end(), Step::temperature);
         return races_alone() && std::none_of(temperature, order.end(), depends);
