@@ -135,6 +135,38 @@ Decided decide(SentColumn& column, bool whole, const sampler::Request& request,
     }
 }
 
+// Gives a filter the value that people use; false: the step is none.
+bool turn_on(proto::Step step, proto::SamplingParams& params) {
+    using proto::Step;
+    switch (step) {
+        case Step::top_n_sigma:
+            params.top_n_sigma = 1.0;
+            return true;
+        case Step::min_p:
+            params.min_p = 0.05;
+            return true;
+        case Step::top_k:
+            params.top_k = 40;
+            return true;
+        case Step::top_p:
+            params.top_p = 0.95;
+            return true;
+        case Step::typical_p:
+            params.typical_p = 0.9;
+            return true;
+        case Step::xtc:
+            params.xtc_probability = 1.0;
+            return true;
+        case Step::end:
+        case Step::penalties:
+        case Step::dry:
+        case Step::temperature:
+        case Step::count_:
+            break;
+    }
+    return false;
+}
+
 }  // namespace
 
 TEST_CASE("a writer and a sampler make the same plan of a request") {
@@ -223,4 +255,39 @@ TEST_CASE("what is sent by a plan is enough where it is said to be, and gives th
     // Neither would be worth a test if it were rare.
     CHECK(sufficient > 300);
     CHECK(decided_at_once > sufficient);
+}
+
+TEST_CASE("a filter alone is decided by what is sent for it, and samplers seldom request more") {
+    constexpr int kRows = 40;
+    constexpr std::size_t kHistory = 60;
+    const bool penalised = GENERATE(false, true);
+    std::mt19937_64 generator(20261130);
+    RandomCase of;
+    sampler::Workspace workspace(kVocab);
+    for (const proto::Step step : proto::kDefaultOrder) {
+        of.params = {};
+        of.params.flags = proto::kNoLogprob;
+        of.params.temperature = 0.8;
+        if (penalised) of.params.repetition_penalty = 1.1;
+        // A spread is that of the logits as they were: each changed one's block is requested.
+        const bool by_spread = step == proto::Step::top_n_sigma || step == proto::Step::typical_p;
+        if (!turn_on(step, of.params) || (penalised && by_spread)) continue;
+        int asked = 0;
+        for (int number = 0; number < kRows; ++number) {
+            fill_row(of, proto::Dtype::bf16, generator);
+            for (float& logit : of.logits) logit *= 2.0F;  // exact
+            of.params.seed = generator();
+            of.prompt.resize(kHistory);
+            for (std::int32_t& token : of.prompt) token = static_cast<std::int32_t>(generator() % kVocab);
+            sampler::test::bind_request(of);
+            of.request.max_length = kHistory + 1;
+            const request::Plan plan = sampler::plan_of(of.params, of.request, {of.shape.dtype, kVocab});
+            SentColumn column(of, plan);
+            const Decided decided = decide(column, false, of.request, workspace);
+            REQUIRE(decided.outcome.decision.error == proto::DecisionError::none);
+            asked += decided.requests > 0 ? 1 : 0;
+        }
+        INFO(proto::facts_of(step).name << ": " << asked << " of " << kRows);
+        CHECK(asked <= kRows / 4);
+    }
 }
