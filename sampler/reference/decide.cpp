@@ -43,7 +43,7 @@ void adjust(const Request& request, Left& left, Account& account) {
     take(!request.bias.empty(), "logit_bias", add_logit_bias);
 }
 
-// Steps 6 to 16, in the request's order.
+// The steps of the request's order.
 void take_steps(const Request& request, Left& left, Account& account) {
     for (const Step step : order_of(*request.params)) {
         if (!takes_step(*request.params, step)) continue;

@@ -27,7 +27,7 @@ std::string add_logit_bias(const Request& request, Left& left);
 std::string apply_penalties(const Request& request, Left& left);
 std::string apply_dry(const Request& request, Left& left);
 
-// Steps 6 to 16 (filters.cpp), each where the request's order has it.
+// The steps of an order (filters.cpp), each where the request's has it.
 std::string take_step(proto::Step step, const Request& request, Left& left);
 
 // The newest tokens of prompt and output together, oldest first.
