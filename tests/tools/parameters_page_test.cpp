@@ -3,13 +3,37 @@
 #include <catch2/catch.hpp>
 #include <fstream>
 #include <iterator>
+#include <string>
+
+#include "proto/sampling.h"
 
 namespace croupier::tools {
+namespace {
+
+std::string page_of(const std::string& name) {
+    std::ifstream in(std::string(CROUPIER_SOURCE_DIR) + "/docs/" + name, std::ios::binary);
+    REQUIRE(in.good());
+    return {std::istreambuf_iterator<char>(in), {}};
+}
+
+}  // namespace
 
 TEST_CASE("docs/parameters.md equals the output of croupier decide --parameters") {
-    std::ifstream in(std::string(CROUPIER_SOURCE_DIR) + "/docs/parameters.md", std::ios::binary);
-    REQUIRE(in.good());
-    CHECK(std::string(std::istreambuf_iterator<char>(in), {}) == parameters_page());
+    CHECK(page_of("parameters.md") == parameters_page());
+}
+
+TEST_CASE("docs/semantics.md has a line for every step, in the default order") {
+    const std::string page = page_of("semantics.md");
+    // `penalties` has three lines there, the last of which this is.
+    std::size_t before = page.find(" | presence_penalty ");
+    for (const proto::Step step : proto::kDefaultOrder) {
+        if (step == proto::Step::penalties || step == proto::Step::end) continue;
+        const std::string name = proto::facts_of(step).name;
+        INFO(name);
+        const std::size_t line = page.find(" | " + name + ' ', before);
+        REQUIRE(line != std::string::npos);
+        before = line;
+    }
 }
 
 TEST_CASE("the page of parameters lists allowed values, defaults and the values that mean off") {
