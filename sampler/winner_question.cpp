@@ -86,8 +86,11 @@ Verdict WinnerQuestion::ask(const Candidate& winner) {
             return ask_typical(winner);
         case Step::top_n_sigma:
             return winner.value >= keep_threshold_ ? Verdict::kept : Verdict::open;
-        default:
+        case Step::min_p:
+        case Step::xtc:  // begin() has settled both
             return Verdict::kept;
+        default:
+            return Verdict::open;
     }
 }
 
