@@ -8,8 +8,8 @@ command -v mmdebstrap >/dev/null || { echo "no mmdebstrap"; exit 77; }
 mkdir -p "$build/releases"
 for release in bookworm trixie; do
     root=$build/releases/$release
-    [ -d "$root" ] || mmdebstrap --quiet --variant=minbase --include=systemd "$release" "$root" 2>"$root.log" ||
-        { cat "$root.log"; rm -rf "$root"; exit 1; }
+    rm -rf "$root"
+    mmdebstrap --quiet --variant=minbase --include=systemd "$release" "$root" 2>"$root.log" || { cat "$root.log"; exit 1; }
     echo "$release:"
     "$here/run_packages.sh" "$build" "$root"
 done
