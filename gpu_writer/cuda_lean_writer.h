@@ -15,7 +15,7 @@ class CudaLeanWriter final : public CudaWriter {
 
     shm::Result<bool> enqueue_randoms(void* stream) override;
     std::uint64_t row_bytes() const override { return lean_->row_bytes(); }
-    std::uint32_t head_rows() const override { return lean_->can_compute() ? head::kMostTold : 0; }
+    std::uint32_t head_rows() const override { return lean_->can_compute() ? head::kMostWorthwhile : 0; }
 
   private:
     using CudaWriter::CudaWriter;

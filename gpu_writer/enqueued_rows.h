@@ -15,6 +15,9 @@ struct EnqueuedHead {
     std::uint32_t elements = 0;
 };
 
+// Negative numbers, as row_of has them, are beyond it.
+constexpr std::uint32_t kNoRowEnd = 0x80000000U;
+
 // As croupier_rows; arrays are null or have an entry a column.
 struct EnqueuedRows {
     const void* logits = nullptr;
@@ -23,7 +26,7 @@ struct EnqueuedRows {
     const std::int32_t* inputs = nullptr;
     const std::int32_t* parents = nullptr;
     const std::int32_t* positions = nullptr;
-    std::uint32_t row_end = 0xFFFFFFFF;  // of row_of's numbers, those from this on are of no row
+    std::uint32_t row_end = kNoRowEnd;  // of row_of's numbers, those from this on are of no row
 
     // Whether what is known of a column when its step begins may not be all.
     constexpr bool has_arrays() const {

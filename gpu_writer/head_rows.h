@@ -55,7 +55,7 @@ class HeadRows {
     HeadRows(const SliceShape& slice, const Memory& memory) : slice_(slice), memory_(memory) {}
     // Behind this the product may read the slot's wants; null: it needs none.
     shm::Result<const LeanWant*> await_wants(std::uint32_t slot, cudaStream_t stream) const;
-    // Of rows whose first entries are given so.
+    // `logits`: of a row's first entry, which may stand behind those of other ranks.
     head::HeadProduct product_of(const EnqueuedHead& head, std::uint32_t columns, const void* logits,
                                  std::uint64_t stride) const;
 

@@ -26,7 +26,7 @@ struct RowSource {
 
 // The rows of a step as the LM head left them; the six behind them as in LeanShape.
 struct LeanRows {
-    const void* logits = nullptr;  // null: where the record of a step that is found says
+    const void* logits = nullptr;  // null: where FoundRows says
     std::uint64_t row_stride = 0;  // elements
     proto::Dtype dtype = proto::Dtype::bf16;
     std::uint32_t lead = 0;
@@ -36,7 +36,7 @@ struct LeanRows {
     StepMasks masks = {};
     StepNames names = {};
     const std::int32_t* row_of = nullptr;  // by column, -1: it has none; null: the column's own number
-    std::uint32_t row_end = 0xFFFFFFFF;    // numbers from this on are of no row
+    std::uint32_t row_end = kNoRowEnd;     // numbers from this on are of no row
     // There are entries, and the scratch memory has what LeanMeasured says of each column without a mask: the
     // maxima, and perhaps the sums.
     bool has_maxima = false;

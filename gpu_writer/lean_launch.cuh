@@ -82,7 +82,6 @@ __global__ void __launch_bounds__(kLeanThreads, kChunksAMultiprocessor)
     send_found(LeanRows rows, LeanTarget target, FoundStep step, Scratch scratch) {
     const LeanRecord& record = *step.record;
     if (blockIdx.y >= record.slice.columns) return;
-    rows.logits = logits_of(rows, record);
     rows.masks = record.masks;
     rows.names = record.names;
     target.part = record.part;

@@ -95,6 +95,10 @@ __device__ void list_columns(const FoundStep& step) {
     }
 }
 
+__device__ bool is_row(const LeanRows& rows, std::int32_t number) {
+    return static_cast<std::uint32_t>(number) < rows.row_end;
+}
+
 // Before the kernels that read it: what the engine's arrays say. Later work of its stream may write over
 // them, and what rows are asked for is answered later.
 __device__ void take_arrays(const LeanRows& rows, const EnqueuedRows& given, const ReplayRing& ring,
@@ -110,8 +114,8 @@ __device__ void take_arrays(const LeanRows& rows, const EnqueuedRows& given, con
     std::int32_t* const rows_of = ring.rows_of + std::uint64_t{record.slot} * ring.max_batch;
     for (std::uint32_t column = threadIdx.x; column < columns; column += kFindThreads) {
         if (given.row_of != nullptr) {
-            const auto row = static_cast<std::uint32_t>(given.row_of[column]);
-            rows_of[column] = row < rows.row_end ? static_cast<std::int32_t>(row) : -1;
+            const std::int32_t row = given.row_of[column];
+            rows_of[column] = is_row(rows, row) ? row : -1;
         }
         if (given.positions == nullptr || given.positions[column] < 0) continue;
         ring.step.wants[column].key.position = static_cast<std::uint32_t>(given.positions[column]) + 1;
@@ -138,10 +142,21 @@ __global__ void __launch_bounds__(kFindThreads)
     }
     __threadfence();
     // Where rows are copied, the kernel that copies them tells where they are.
-    if (record.kept != nullptr && rows.logits != nullptr) return;
+    if (record.kept != nullptr) return;
     const std::int32_t* const rows_of = ring.rows_of + std::uint64_t{record.slot} * ring.max_batch;
-    tell_rows(ring.rows[record.slot], record.opening, logits_of(rows, record), rows.row_stride,
+    tell_rows(ring.rows[record.slot], record.opening, rows.logits, rows.row_stride,
               given.row_of == nullptr ? nullptr : rows_of);
+}
+
+// By one CUDA block: kept rows stand in the order of their columns, of which some may have none.
+__device__ const std::int32_t* number_kept_rows(const LeanRows& rows, const ReplayRing& ring) {
+    const LeanRecord& record = *ring.step.record;
+    std::int32_t* const rows_of = ring.rows_of + std::uint64_t{record.slot} * ring.max_batch;
+    for (std::uint32_t column = threadIdx.x; column < record.slice.columns; column += kKeepThreads)
+        rows_of[column] = is_row(rows, __ldcg(rows.row_of + column)) ? static_cast<std::int32_t>(column) : -1;
+    __threadfence();
+    __syncthreads();
+    return rows_of;
 }
 
 // As LeanPath copies them for a step that it sends itself.
@@ -163,14 +178,15 @@ __global__ void __launch_bounds__(kKeepThreads)
         const auto at = static_cast<std::uint32_t>(i % units);
         const std::int32_t own =
             rows.row_of == nullptr ? static_cast<std::int32_t>(column) : __ldcg(rows.row_of + column);
-        // What has no row is not asked for.
-        if (own < 0) continue;
+        if (!is_row(rows, own)) continue;
         const Unit<D> unit = reader.unit(static_cast<std::uint32_t>(own), at * kElements);
         unit.store(to + column * pitch, at);
     }
-    if (!arrives_last(ring.step.counts + kFoundKept, gridDim.x) || threadIdx.x != 0) return;
+    if (!arrives_last(ring.step.counts + kFoundKept, gridDim.x)) return;
+    const std::int32_t* const rows_of = rows.row_of == nullptr ? nullptr : number_kept_rows(rows, ring);
+    if (threadIdx.x != 0) return;
     tell_rows(ring.rows[record.slot], record.opening, record.kept, pitch / sizeof(typename Element<D>::Code),
-              nullptr);
+              rows_of);
 }
 
 __global__ void tell(std::uint64_t* told, std::uint64_t value) {

@@ -27,16 +27,12 @@ struct alignas(16) LeanRecord {
     std::uint64_t inputs = 0;                           // where what rows were computed from is stored
     std::uint32_t part_sizes[proto::kLeanStamps] = {};  // columns
     proto::LeanOrder order{1};                          // without windows
-    // Where its rows are copied, or computed; null: they are lent.
+    // Where its rows are copied; null: they are lent.
     std::byte* kept = nullptr;
     std::uint32_t slot = 0;
     std::uint32_t windows = 0;  // 1: the step has some, and so inputs, part sizes and places
 };
 static_assert(sizeof(LeanRecord) % sizeof(uint4) == 0);
-
-constexpr const void* logits_of(const LeanRows& rows, const LeanRecord& record) {
-    return rows.logits != nullptr ? rows.logits : record.kept;
-}
 
 using SentPlace = proto::WindowOrder::Place;
 

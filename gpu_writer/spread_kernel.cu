@@ -163,7 +163,6 @@ template <Dtype D>
 __global__ void __launch_bounds__(kSpreadThreads, 2)
     sum_found(LeanRows rows, LeanTarget target, FoundStep step, SpreadScratch scratch) {
     if (step.record->slice.columns == 0) return;
-    rows.logits = logits_of(rows, *step.record);
     rows.masks = step.record->masks;
     target.part = step.record->part;
     for (std::uint32_t i = blockIdx.y; i < step.counts[kFoundSpreads]; i += gridDim.y) {

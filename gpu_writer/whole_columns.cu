@@ -44,7 +44,6 @@ __global__ void __launch_bounds__(kWholeThreads)
 template <Dtype D>
 __global__ void __launch_bounds__(kWholeThreads) lay_found(LeanRows rows, FoundStep step) {
     if (step.record->slice.columns == 0) return;
-    rows.logits = logits_of(rows, *step.record);
     const LeanSlice slice = step.record->slice;
     for (std::uint32_t i = blockIdx.y; i < step.counts[kFoundWhole]; i += gridDim.y) {
         LeanRows own = rows;

@@ -7,7 +7,7 @@ Writer.enqueue_head(), by turns.
 PYTHONPATH as for bench/gpu/kind_steps.py, and bench/gpu itself. Microseconds of the GPU's stream, from the
 first enqueue on, and of the host's calls. The two ways round products otherwise, so that a token may differ
 now and then: these are counted. Before that, steps of small whole numbers, whose sums are exact in any order,
-ask for each control, half of their columns under a mask: no token may differ, by one rank and by two. With
+ask for each control, half of their columns under a mask: no token may differ, by one rank and by four. With
 --tokens alone nothing is timed.
 """
 
@@ -166,7 +166,8 @@ def check_tokens(daemon: Daemon, place: argparse.Namespace) -> dict[str, Any]:
     # None may stop before the others.
     every = [each for each in kinds.seeded_mixtures() if "stop_token_ids" not in each]
     tokens = different = 0
-    for tp in (1, 2):
+    # Four ranks of the usual vocabulary part it within a block.
+    for tp in (1, 4):
         for columns in map(int, place.token_columns.split(",")):
             requests = [every[at % len(every)] for at in range(columns)]
             ways, differ = run(daemon, place, requests, place.token_steps, tp, whole=True)

@@ -79,7 +79,8 @@ typedef struct croupier_writer_info {
     int32_t device;
     uint32_t store_blocks;
     uint32_t transport; /* CROUPIER_TRANSPORT_... */
-    /* 0: croupier_writer_enqueue_head() cannot run here. Else of up to so many rows it is the faster way. */
+    /* 0: croupier_writer_enqueue_head() cannot run here. Else steps of up to so many rows are as soon with it
+     * as with a library's product, or sooner. */
     uint32_t head_rows;
     uint32_t head_row_elements; /* of a row that it computes, at least */
     uint32_t reserved;          /* 0 */

@@ -21,8 +21,9 @@ void bind_writer_info(nb::module_& module) {
     CROUPIER_BIND(steps_in_flight, "slots of the session")
     CROUPIER_BIND(device, "of CUDA; -1: the host")
     CROUPIER_BIND(store_blocks, "the most multiprocessors that the store kernel occupies")
-    CROUPIER_BIND(head_rows,
-                  "0: enqueue_head() cannot run here; else of up to so many rows it is the faster way")
+    CROUPIER_BIND(
+        head_rows,
+        "0: enqueue_head() cannot run here; else steps of up to so many rows are as soon with it, or sooner")
     CROUPIER_BIND(head_row_elements, "of a row that enqueue_head() computes, at least")
     CROUPIER_BIND(row_bytes, "of the GPU's memory, where lean steps' rows are copied")
 #undef CROUPIER_BIND

@@ -83,7 +83,7 @@ def local(monkeypatch: Any) -> Any:
     monkeypatch.setattr(runners, "get_tensor_model_parallel_world_size", lambda: RANKS)
     local = threading.local()
     monkeypatch.setattr(runners, "get_tensor_model_parallel_rank", lambda: local.rank)
-    monkeypatch.setattr(runners, "Writer", lambda path, rank, device, rows: RankWriter(path, rank=rank))
+    monkeypatch.setattr(runners, "Writer", lambda path, rank, device: RankWriter(path, rank=rank))
     return local
 
 
@@ -144,6 +144,7 @@ def test_each_rank_writes_its_own_shard_in_the_orders_order(
         for output in sample(local, ranks, Order(None), hidden, batch, names):
             assert output.num_sampled.tolist() == [0, 0, 0, 0]
         for runner in ranks:
+            assert runner.croupier_writer.products == {"fused": 2, "fused where few": 1}.get(way, 0)
             runner.croupier_detach()
 
 
@@ -223,6 +224,7 @@ class RankWriter(runners.Writer):
     """The host's, with a GPU writer's arguments, and a product of a head as only a GPU's has it."""
 
     head_rows = 128
+    products = 0
 
     @property
     def info(self) -> Any:
@@ -230,6 +232,7 @@ class RankWriter(runners.Writer):
         return SimpleNamespace(ids=ids, head_rows=self.head_rows, head_row_elements=ids + 8)
 
     def enqueue_head(self, hidden: Any, weight: Any, logits: Any, stream: int, **arrays: Any) -> None:
+        self.products += 1
         computed = logits[:, : self.info.ids]
         computed[:] = (hidden.float() @ weight.float().T).to(torch.bfloat16)
         pointers = {name: array.data_ptr() for name, array in arrays.items()}

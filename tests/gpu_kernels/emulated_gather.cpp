@@ -43,7 +43,7 @@ class GatheredRows {
             // As the host guesses it.
             if (positions_.back() >= 0) wants_[column].key.position /= 2;
             if (how.one_in_without == 0 || random() % how.one_in_without != 0) continue;
-            row_of_[column] = -1;
+            row_of_[column] = missing(random);
             without_.push_back(column);
         }
         if (random() % 2 == 0) parents_.clear();
@@ -54,6 +54,7 @@ class GatheredRows {
         given.logits = logits();
         given.row_stride = of_.rows.stride;
         given.row_of = row_of_.data();
+        given.row_end = rows();
         given.inputs = inputs_.data();
         given.parents = parents_.empty() ? nullptr : parents_.data();
         given.positions = positions_.data();
@@ -69,7 +70,8 @@ class GatheredRows {
         std::vector<std::uint64_t> words;
         for (std::uint32_t column = 0; column < of_.columns(); ++column) {
             const std::uint32_t before = column == 0 ? 0 : column - 1;
-            const RowInput input{row_of_[column] < 0 ? RowInput::kNone : inputs_[column],
+            const auto row = static_cast<std::uint32_t>(row_of_[column]);
+            const RowInput input{row >= rows() ? RowInput::kNone : inputs_[column],
                                  parents_.empty() ? before : static_cast<std::uint32_t>(parents_[column])};
             words.push_back(input.pack());
         }
@@ -82,6 +84,12 @@ class GatheredRows {
   private:
     static constexpr std::uint32_t kOthers = 3;  // rows of nobody's
 
+    std::uint32_t rows() const { return of_.columns() + kOthers; }
+    // A number that is of no row.
+    std::int32_t missing(Random& random) const {
+        if (random() % 2 == 0) return -1 - static_cast<std::int32_t>(random() % 2);
+        return static_cast<std::int32_t>(rows() + random() % 2 * 1000);
+    }
     std::size_t skipped() const {
         return std::size_t{of_.skipped} * proto::element_bytes(of_.geometry.dtype);
     }
@@ -162,6 +170,7 @@ class Step {
         LeanRows nowhere = launched();
         nowhere.logits = nullptr;
         nowhere.row_of = nullptr;
+        nowhere.row_end = gpu_writer::kNoRowEnd;
         for (const Asked& each : asked) {
             answer_blocks(nowhere, record.slice, {each.column, of_.wants[each.column].place}, each.bitmap,
                           {&ring_.rows_of(record.slot), record.opening});
@@ -179,6 +188,7 @@ class Step {
         launched.masks = {};
         launched.names = {};
         launched.row_of = rows_.given().row_of;
+        launched.row_end = rows_.given().row_end;
         return launched;
     }
     LeanRecord begin(Laid& to, StepWords& words) {

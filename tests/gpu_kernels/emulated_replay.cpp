@@ -21,10 +21,6 @@ class EmulatedReplay final : public LeanSide {
             rows_at(reinterpret_cast<const std::byte*>(logits.data()), nullptr, nullptr, of, shape);
         rows.masks = {};
         rows.names = {};
-        // Of some steps the record says where the rows are.
-        const void* const there = rows.logits;
-        const bool is_in_record = of.columns() % 2 == 0;
-        if (is_in_record) rows.logits = nullptr;
         ReplayRing ring(2, of.geometry.max_batch);
         std::vector<uint4> scratch = aligned_memory(
             gpu_writer::lean_scratch_bytes(of.geometry.dtype, shape.slice.blocks, of.geometry.max_batch));
@@ -35,7 +31,6 @@ class EmulatedReplay final : public LeanSide {
             StepWords words;
             gpu_writer::LeanRecord record = record_of(of, ++ticket);
             record.part = address(to->part.data());
-            if (is_in_record) record.kept = static_cast<std::byte*>(const_cast<void*>(there));
             record.slice = slice_at(to->slice, of);
             record.end = words.end(ticket);
             record.end.next = ring.next();
@@ -45,7 +40,7 @@ class EmulatedReplay final : public LeanSide {
                                           ring.get(), scratch.data(), spread_scratch.data(), nullptr);
             words.check(of.columns(), ticket);
             const auto& found = ring.rows_of(record.slot);
-            if (found.opening != record.opening || found.logits != there)
+            if (found.opening != record.opening || found.logits != rows.logits)
                 throw std::runtime_error("a replay does not tell of its rows");
         }
         return laid;

@@ -154,6 +154,12 @@ class CroupierModelRunner(GPUModelRunner):
             rank=get_tensor_model_parallel_rank(),
             device=self.device.index,
         )
+        if self.croupier_head is not None and self.croupier_writer.info.head_rows == 0:
+            self.croupier_detach()
+            raise RuntimeError(
+                "'head' is 'fused', and the product of an LM head is not in this build of Croupier, or the "
+                "GPU's driver is older than CUDA 12; without the option would be right"
+            )
         self.croupier_timeout = timeout
         self.croupier_verify_every = verify_every
         self.croupier_gathers = gathers
@@ -285,8 +291,8 @@ class CroupierModelRunner(GPUModelRunner):
         head, writer = self.croupier_head, self.croupier_writer
         if head is not None:
             indices = input_batch.logits_indices
-            hidden = hidden_states[indices if rows is None else indices[rows]]
-            if len(hidden) <= writer.info.head_rows:
+            if len(indices if rows is None else rows) <= writer.info.head_rows:
+                hidden = hidden_states[indices if rows is None else indices[rows]]
                 logits = hidden.new_empty(len(hidden), writer.info.head_row_elements)
                 self._begin(order)
                 weight = head.weight[: writer.info.ids]
