@@ -23,6 +23,9 @@ LOGITS, REGISTRY = "srt/layers/logits_processor.py", "srt/plugins/hook_registry.
 PENALTIES = "srt/sampling/penaltylib/orchestrator.py"
 RESULTS = "srt/managers/scheduler_components/batch_result_processor.py"
 GRAMMAR, PARAMETERS = "srt/constrained/base_grammar_backend.py", "srt/sampling/sampling_params.py"
+TREES, DRAFTS = "srt/speculative/eagle_utils.py", "srt/speculative/eagle_info.py"
+NGRAMS, SPECULATION = "srt/speculative/ngram_info.py", "srt/speculative/spec_utils.py"
+VERIFY = "srt/speculative/eagle_worker_common.py"
 WORKER, RELAY = "srt/managers/tp_worker.py", "srt/managers/overlap_utils.py"
 
 # fmt: off
@@ -41,7 +44,8 @@ SEAMS = [
     Seam(SCHEDULER, "Scheduler", "max_total_num_tokens"),
     Seam(RUNNER, "ModelRunner", "sample", ["self", "logits_output", "forward_batch"]),
     Seam(RUNNER, "ModelRunner", "ngram_embedding_manager"),
-    Seam(LOGITS, "LogitsProcessor", "__init__", ["self", "config"]),
+    Seam(RUNNER, "ModelRunner", "load_model", ["self"]),
+    Seam(RUNNER, "ModelRunner", "is_draft_worker"),
     Seam(LOGITS, "LogitsProcessor", "_get_logits", ["self", "hidden_states", "lm_head", "logits_metadata"]),
     Seam(LOGITS, "LogitsProcessor", "_copy_logits_to_buffer",
          ["self", "logits", "logits_metadata", "use_buffer"]),
@@ -63,6 +67,18 @@ SEAMS = [
     Seam(BATCH, "FINISH_ABORT", "__init__", ["self", "message", "status_code", "err_type"]),
     Seam(GRAMMAR, "BaseGrammarObject", "allocate_vocab_mask", ["self", "vocab_size", "batch_size", "device"]),
     Seam(GRAMMAR, "BaseGrammarObject", "fill_vocab_mask_batched", ["entries", "vocab_mask"]),
+    Seam(TREES, "", "eagle_sample", ["verify_input", "batch", "logits_output", "grammar_mask"]),
+    Seam(DRAFTS, "EagleVerifyInput", "draft_token"),
+    Seam(DRAFTS, "EagleVerifyInput", "draft_token_num"),
+    Seam(DRAFTS, "EagleVerifyInput", "positions"),
+    Seam(DRAFTS, "EagleVerifyInput", "retrieve_next_token"),
+    Seam(DRAFTS, "EagleVerifyInput", "retrieve_next_sibling"),
+    Seam(DRAFTS, "EagleVerifyInput", "max_tree_depth", ["self"]),
+    Seam(NGRAMS, "NgramVerifyInput", "max_tree_depth", ["self"]),
+    Seam(SPECULATION, "", "build_grammar_vocab_mask", []),
+    Seam(SPECULATION, "", "generate_token_bitmask",
+         ["reqs", "retrieve_next_token_cpu", "retrieve_next_sibling_cpu", "draft_tokens_cpu", "vocab_size"]),
+    Seam("srt/layers/logprob_processor.py", "", "compute_spec_v2_logprobs", ["batch", "logits_output"]),
     Seam(PARAMETERS, "SamplingParams", "custom_params"),
     Seam(PARAMETERS, "SamplingParams", "sampling_seed"),
     Seam(PARAMETERS, "SamplingParams", "min_new_tokens"),
@@ -76,6 +92,9 @@ CALLS = [
          "logits_output, forward_batch"),
     Call(LOGITS, "LogitsProcessor._get_logits", "self._copy_logits_to_buffer",
          "logits, logits_metadata, use_buffer=use_logits_buffer"),
+    Call(VERIFY, "run_eagle_verify", "eagle_sample", "verify_input, batch, logits_output, grammar_mask"),
+    Call("srt/speculative/ngram_worker.py", "NGRAMWorker.forward_batch_generation", "eagle_sample",
+         "verify_input, batch, logits_output, grammar_mask"),
 ]
 
 # Beside the functions of SEAMS and CALLS: how they behave matters too.
@@ -92,6 +111,11 @@ RELIED = [
     (RESULTS, "SchedulerBatchResultProcessor._normalize_decode_outputs"),
     ("srt/sampling/penaltylib/min_new_tokens.py", "BatchedMinNewTokensPenalizer._prepare"),
     ("srt/layers/sampler.py", "Sampler.forward"),
+    (SPECULATION, "traverse_tree"),
+    (RESULTS, "SchedulerBatchResultProcessor._resolve_spec_v2_tokens"),
+    (RESULTS, "SchedulerBatchResultProcessor._apply_decode_logprobs"),
+    (RESULTS, "SchedulerBatchResultProcessor.advance_grammar_fsm"),
+    ("srt/speculative/eagle_worker_v2.py", "EAGLEWorkerV2.forward_batch_generation"),
     (PARAMETERS, "SamplingParams.__post_init__"),
 ]
 # fmt: on

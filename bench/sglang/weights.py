@@ -26,6 +26,9 @@ def _after_load(loaded: Any, runner: Any, *given: Any, **named: Any) -> None:
                 weight.fill_(1)
             elif name.endswith("bias"):
                 weight.zero_()
+            elif name.endswith("model.fc.weight"):
+                # An EAGLE draft's: it goes on from the last token, as the target nearly does.
+                torch.nn.init.eye_(weight)
             else:
                 # A row of logits of this width has a deviation of about 3.
                 scale = 3 * weight.shape[-1] ** -0.5 if "lm_head" in name else 0.02

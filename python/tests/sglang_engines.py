@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,6 +14,8 @@ from typing import Any
 VOCAB = 512
 # The measurements' plugin, which makes logits uneven, is the tests' too.
 BENCH = Path(__file__).parents[2] / "bench" / "sglang"
+# What SGLang needs to speculate on a CPU.
+ON_CPU = Path(__file__).parent / "sglang_on_cpu"
 CONFIG = {
     "architectures": ["Qwen2ForCausalLM"],
     "model_type": "qwen2",
@@ -42,17 +45,18 @@ FLAGS: dict[str, Any] = {
     "disable_cuda_graph": True,
     "disable_radix_cache": True,
     "mem_fraction_static": 0.5,
+    "max_total_tokens": 20000,
     "random_seed": 1,
     "log_level": "warning",
 }
 
 
-def plugin_of_weights(folder: Path) -> None:
+def plugin(folder: Path, module: str) -> None:
     """As an installation would make it known."""
-    info = folder / "croupier_weights-0.dist-info"
+    info = folder / f"{module}-0.dist-info"
     info.mkdir(parents=True)
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: croupier-weights\nVersion: 0\n")
-    (info / "entry_points.txt").write_text("[sglang.srt.plugins]\nweights = weights:register\n")
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {module}\nVersion: 0\n")
+    (info / "entry_points.txt").write_text(f"[sglang.srt.plugins]\n{module} = {module}:register\n")
 
 
 def tokenizer(folder: Path) -> None:
@@ -79,10 +83,22 @@ def engine(folder: Path, options: dict[str, Any] | None, **flags: Any) -> Iterat
     if not flags.get("skip_tokenizer_init", True):
         tokenizer(model)
     if not site.exists():
-        plugin_of_weights(site)
+        plugin(site, "weights")
+        plugin(site / "speculation", "cpu_speculation")
     # Schedulers are processes of their own.
-    paths = [str(site), str(BENCH), *filter(None, [os.environ.get("PYTHONPATH")])]
-    changed = {"PYTHONPATH": os.pathsep.join(paths), "XDG_RUNTIME_DIR": str(folder)}
+    paths = [str(site), str(BENCH)]
+    changed = {"XDG_RUNTIME_DIR": str(folder)}
+    if "speculative_algorithm" in flags:
+        changed |= {"SGLANG_USE_CPU_ENGINE": "1", "TORCH_COMPILE_DISABLE": "1"}
+        # SGLang's sources for n-grams lack an include.
+        changed["CXX"] = "c++ -include cstddef"
+        sys.path[:0] = added = [str(ON_CPU), str(site / "speculation")]
+        paths = [*added, *paths]
+        if "speculative_draft_model_path" in flags:
+            draft = folder / flags["speculative_draft_model_path"]
+            flags = {**flags, "speculative_draft_model_path": str(draft)}
+    paths += filter(None, [os.environ.get("PYTHONPATH")])
+    changed["PYTHONPATH"] = os.pathsep.join(paths)
     if options is not None:
         changed["CROUPIER_SGLANG"] = json.dumps({"samplers": 1, **options})
     before = {name: os.environ.get(name) for name in (*changed, "CROUPIER_SGLANG")}

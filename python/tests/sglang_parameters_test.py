@@ -162,7 +162,7 @@ def test_what_cannot_be_done_is_refused(more: dict[str, Any], sampling: dict[str
 @pytest.mark.parametrize(
     ("flags", "said"),
     [
-        ({"speculative_algorithm": "EAGLE"}, "speculative_algorithm is 'EAGLE'"),
+        ({"speculative_algorithm": "DFLASH"}, "speculative_algorithm is 'DFLASH'; EAGLE, EAGLE3"),
         ({"pp_size": 2}, "pp_size is 2"),
         ({"nnodes": 2}, "nnodes is 2"),
         ({"enable_dp_attention": True}, "enable_dp_attention is True"),
@@ -177,6 +177,41 @@ def test_an_engine_is_refused_by_its_flag(flags: dict[str, Any], said: str) -> N
     found = faults(SimpleNamespace(**{**SERVER, **flags}), Options())
     assert len(found) == 1
     assert said in found[0]
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        ({"speculative_use_rejection_sampling": True}, "speculative_use_rejection_sampling is True"),
+        ({"speculative_accept_threshold_acc": 0.9}, "speculative_accept_threshold_acc is 0.9"),
+        ({"speculative_adaptive": True}, "speculative_adaptive is True"),
+        ({"enable_multi_layer_eagle": True}, "enable_multi_layer_eagle is True"),
+        ({"tp_size": 2}, "speculative decoding is on and tp_size is 2"),
+        ({"speculative_num_draft_tokens": 33}, "with 2 batches in flight; up to 32 would be right"),
+        ({"max_running_requests": 5000}, "more than 16384 rows a step"),
+    ],
+)
+def test_speculation_is_refused_by_what_would_draw_other_tokens(flags: dict[str, Any], said: str) -> None:
+    speculates = {
+        **SERVER,
+        "speculative_algorithm": "EAGLE",
+        "speculative_num_draft_tokens": 4,
+        "max_running_requests": 48,
+        "disable_overlap_schedule": False,
+    }
+    options = Options(untested=True)
+    assert faults(SimpleNamespace(**speculates), options) == []
+    found = faults(SimpleNamespace(**{**speculates, **flags}), options)
+    assert len(found) == 1
+    assert said in found[0]
+
+
+def test_made_up_acceptance_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SGLANG_SIMULATE_ACC_LEN", "3")
+    speculates = {"speculative_num_draft_tokens": 4, "disable_overlap_schedule": True}
+    server = SimpleNamespace(**SERVER, **speculates, speculative_algorithm="NGRAM", max_running_requests=8)
+    [found] = faults(server, Options())
+    assert "SGLANG_SIMULATE_ACC_LEN is set" in found
 
 
 def test_untested_ranks_start_where_that_is_asked_for() -> None:

@@ -25,7 +25,7 @@ from croupier.sglang.options import Options  # noqa: E402
 from croupier.sglang.plane import Plane  # noqa: E402
 from croupier.sglang.session import OpenSession  # noqa: E402
 
-VOCAB, CONTEXT = 64, 32
+VOCAB, CONTEXT, MOST = 64, 32, 4
 
 
 class Req:
@@ -85,7 +85,11 @@ OPTIONS = Options(private=True, samplers=1, stand_in=False, timeout=20)
 
 
 def planes(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, of_first: list[Callable[[Any], Any]]
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    of_first: list[Callable[[Any], Any]],
+    window: int = 1,
+    make: Callable[..., Plane] = Plane,
 ) -> list[Plane]:
     """Of the ranks of one engine; `of_first` has what each rank's plane takes."""
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(folder))
@@ -93,19 +97,19 @@ def planes(
         device="cpu", enable_deterministic_inference=False, dp_size=1, random_seed=1
     )
     scheduler = SimpleNamespace(
-        max_running_requests=4,
+        max_running_requests=MOST,
         max_total_num_tokens=1000,
         model_config=SimpleNamespace(context_len=CONTEXT),
         server_args=server_args,
     )
     admission = Admission(OPTIONS, server_args, VOCAB)
     geometry = {"vocab": VOCAB, "tp": len(of_first), "dtype": "fp32"}
-    session = OpenSession(scheduler, OPTIONS, admission, geometry, replica=0)
+    session = OpenSession(scheduler, OPTIONS, admission, geometry, 0, window)
     made = []
     for rank, shared in enumerate(of_first):
         writer = Writer(session.session.segment_path, rank=rank, device=-1)
         own = None if rank else session
-        made.append(Plane(admission, writer, own, torch.device("cpu"), OPTIONS, shared))
+        made.append(make(admission, writer, own, torch.device("cpu"), OPTIONS, shared))
     return made
 
 

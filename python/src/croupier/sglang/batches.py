@@ -22,24 +22,37 @@ def fault_of(req: Any) -> Fault | None:
     return getattr(req, "croupier_fault", None)
 
 
+@dataclass(frozen=True)
+class Masks:
+    """A step's, as the session takes them: words whose set bits are allowed ids."""
+
+    bits: Any
+    first: list[int | None]
+    """Of each column: its first row's; None: it has none."""
+
+
 @dataclass(eq=False)
 class Batch:
     reqs: list[Any]
-    """SGLang's, one for each row of logits."""
+    """SGLang's, in its order."""
     places: list[int]
-    """The rows that draw a token: the step's columns."""
+    """Of the requests that draw: the step's columns."""
     coming: frozenset[int] = frozenset()
     """Of the requests whose prompt it completes: the objects' ids."""
     step: int | None = None
     """None: nothing was submitted."""
+    is_drafted: bool = False
+    """Its columns are windows of drafts."""
+    window: int = 1
+    """So many rows, each with a decision, has each column."""
     sequences: list[Any] = field(default_factory=list)
     """Of the columns, where the session is."""
     masks: list[Any] | None = None
-    """Of the columns, where they are verified."""
+    """Of the rows, where they are verified."""
     rows: Any = None
     """Their logits, where they are verified."""
     tokens: Any = None
-    """The columns' decisions, on the rank's device; -1 where there is no token."""
+    """The rows' decisions, on the rank's device; -1 where there is no token."""
     answer: Any = None
     """The session's, once it has come."""
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from sglang.srt.plugins.hook_registry import HookRegistry, HookType
 
-from . import requirements
+from . import requirements, speculation
 from .admission import Admission
 from .options import Options
 from .parameters import Asked
@@ -34,30 +34,32 @@ def install(options: Options) -> None:
         (f"{_SCHEDULER}.process_batch_result", hooks.process_batch_result),
         (f"{_SCHEDULER}.run_event_loop", hooks.run_event_loop),
         (f"{_RUNNER}.sample", hooks.sample),
-        (f"{_LOGITS}.__init__", hooks.make_logits_processor),
+        (f"{_RUNNER}.load_model", hooks.load_model),
         (f"{_LOGITS}._get_logits", hooks.get_logits),
         (f"{_LOGITS}._copy_logits_to_buffer", hooks.copy_logits),
         (f"{_PENALTIES}.__init__", hooks.make_penalties),
     ]
-    for target, hook in places:
-        HookRegistry.register(target, hook, HookType.AROUND)
-    _check_when_applied([target for target, _ in places])
-
-
-def _check_when_applied(targets: list[str]) -> None:
+    _register(places)
     native = HookRegistry.apply_hooks
 
     @functools.wraps(native)
     def apply_hooks() -> None:
         native()
-        missing = [target for target in targets if not hasattr(pkgutil.resolve_name(target), "__wrapped__")]
-        if missing:
-            names = ", ".join(missing)
-            raise SystemExit(
-                f"Croupier cannot sample for this SGLang: it has not applied the hooks of {names}"
-            )
+        _check_applied(places)
 
     HookRegistry.apply_hooks = apply_hooks
+
+
+def _register(places: list[tuple[str, Any]]) -> None:
+    for target, hook in places:
+        HookRegistry.register(target, hook, HookType.AROUND)
+
+
+def _check_applied(places: list[tuple[str, Any]]) -> None:
+    missing = [target for target, _ in places if not hasattr(pkgutil.resolve_name(target), "__wrapped__")]
+    if missing:
+        names = ", ".join(missing)
+        raise SystemExit(f"Croupier cannot sample for this SGLang: it has not applied the hooks of {names}")
 
 
 class Hooks:
@@ -84,10 +86,23 @@ class Hooks:
         self, native: Any, scheduler: Any, server_args: Any, *given: Any, **named: Any
     ) -> None:
         requirements.check_engine(server_args, self._options)
+        if server_args.speculative_algorithm is not None:
+            self._hook_verification(speculation.caller_of(server_args))
         native(scheduler, server_args, *given, **named)
         from .ranks import open_plane
 
         self._plane = open_plane(scheduler, self._options)
+
+    def _hook_verification(self, caller: str) -> None:
+        """Only where it is needed: this imports what a host without a GPU lacks."""
+        places = [
+            (f"{caller}.eagle_sample", self.eagle_sample),
+            (f"{caller}.build_grammar_vocab_mask", self.build_grammar_vocab_mask),
+            (f"{caller}.compute_spec_v2_logprobs", self.compute_spec_v2_logprobs),
+        ]
+        _register(places)
+        HookRegistry.apply_hooks()
+        _check_applied(places)
 
     def run_batch(self, native: Any, scheduler: Any, batch: Any, *given: Any, **named: Any) -> Any:
         self._plane.begin(batch, scheduler.chunked_req)
@@ -113,18 +128,36 @@ class Hooks:
         runner.ngram_embedding_manager.update_after_decode(next_token_ids=tokens, forward_batch=forward_batch)
         return tokens
 
-    def make_logits_processor(self, native: Any, processor: Any, *given: Any, **named: Any) -> None:
-        native(processor, *given, **named)
-        from sglang.srt.runtime_context import get_parallel
+    def eagle_sample(
+        self, native: Any, verified: Any, batch: Any, logits_output: Any, grammar_mask: Any = None
+    ) -> tuple[Any, Any, Any]:
+        return self._plane.verify(verified, logits_output, grammar_mask)
 
-        from . import logits
+    def build_grammar_vocab_mask(
+        self, native: Any, *, reqs: Any, tree: Any, sampling_info: Any, device: Any, barrier: Any
+    ) -> Any:
+        """On the host, for eagle_sample(). None: no request has a grammar."""
+        from sglang.srt.speculative.spec_utils import generate_token_bitmask
 
-        logits.mark(processor, get_parallel().tp_size)
+        if barrier is not None:
+            barrier()
+        return generate_token_bitmask(reqs, *tree.resolve(), sampling_info.vocab_size)[0]
+
+    def compute_spec_v2_logprobs(self, native: Any, *given: Any) -> None:
+        """They come with the decisions."""
+
+    def load_model(self, native: Any, runner: Any) -> None:
+        native(runner)
+        # A draft model's logits draw no token.
+        if not runner.is_draft_worker:
+            from . import logits
+
+            logits.keep(runner, runner.ps.tp_size)
 
     def get_logits(
         self, native: Any, processor: Any, hidden: Any, head: Any, metadata: Any, *given: Any, **named: Any
     ) -> Any:
-        if not processor.croupier_gathers or not metadata.extend_return_logprob:
+        if not getattr(processor, "croupier_gathers", False) or not metadata.extend_return_logprob:
             return native(processor, hidden, head, metadata, *given, **named)
         # Log-probs of a prompt are of whole rows.
         processor.do_tensor_parallel_all_gather = True

@@ -17,7 +17,7 @@ NAMES = {dtype: name for name, dtype in TYPES.items()}
 
 def type_of(runner: Any) -> str:
     """Of the session, from SGLang's ModelRunner."""
-    processors = [module for module in runner.model.modules() if hasattr(module, "croupier_keeps")]
+    processors = _processors_of(runner)
     exact = bool(processors) and all(_is_narrow(module) for module in processors)
     return NAMES[runner.dtype] if exact else "fp32"
 
@@ -34,13 +34,20 @@ def ids_of(runner: Any, vocab: int, ranks: int) -> int:
     return heads[0].num_embeddings_per_partition
 
 
-def mark(processor: Any, ranks: int) -> None:
-    """For a LogitsProcessor that SGLang has made."""
-    processor.croupier_keeps = True
-    # Each rank writes its own part. Log-probs of prompts still need all (gathering).
-    processor.croupier_gathers = processor.do_tensor_parallel_all_gather
-    if ranks > 1:
-        processor.do_tensor_parallel_all_gather = False
+def keep(runner: Any, ranks: int) -> None:
+    """For a ModelRunner whose model has been loaded, and which draws tokens."""
+    for processor in _processors_of(runner):
+        processor.croupier_keeps = True
+        # Each rank writes its own part. Log-probs of prompts still need all (gathering).
+        processor.croupier_gathers = processor.do_tensor_parallel_all_gather
+        if ranks > 1:
+            processor.do_tensor_parallel_all_gather = False
+
+
+def _processors_of(runner: Any) -> list[Any]:
+    from sglang.srt.layers.logits_processor import LogitsProcessor
+
+    return [module for module in runner.model.modules() if isinstance(module, LogitsProcessor)]
 
 
 def _is_narrow(processor: Any) -> bool:
@@ -50,7 +57,12 @@ def _is_narrow(processor: Any) -> bool:
 
 def kept(processor: Any, logits: torch.Tensor, metadata: Any, use_buffer: bool) -> torch.Tensor | None:
     """In the place of SGLang's fp32 logits; None: those are right, as somebody else reads them too."""
-    if not _is_narrow(processor) or logits.dtype == torch.float32 or metadata.extend_return_logprob:
+    if (
+        not hasattr(processor, "croupier_keeps")
+        or not _is_narrow(processor)
+        or logits.dtype == torch.float32
+        or metadata.extend_return_logprob
+    ):
         return None
     if logits.shape[-1] > processor.vocab_size:
         logits = logits[:, : processor.vocab_size]

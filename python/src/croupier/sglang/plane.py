@@ -20,10 +20,11 @@ from croupier.serving.shared_memory import status_of
 
 from . import logits as own_logits
 from .admission import Admission
-from .batches import Batch, Fault, end_with_error, fault_of
+from .batches import Batch, Fault, Masks, end_with_error, fault_of
 from .options import Options
 from .parameters import Asked
 from .session import OpenSession
+from .trees import Rows
 
 # Between a rank's sight of a decision and the session's.
 _MOMENT = 1.0
@@ -79,14 +80,7 @@ class Plane:
 
     def sample(self, logits_output: Any, forward_batch: Any) -> torch.Tensor:
         """The tokens of the batch that was begun last, once the current stream has waited for them."""
-        batch, self._current = self._current, None
-        if batch is None or len(batch.reqs) != len(logits_output.next_token_logits):
-            raise RuntimeError(
-                "SGLang samples a batch that it has not begun, or another part of it; "
-                "this SGLang works otherwise than Croupier's plugin knows"
-            )
-        # A grammar's batch is sampled when the one before it has been looked at.
-        batch.drop(lambda req: req.finished())
+        batch = self._begun(logits_output, rows=1)
         self._admit(batch)
         sampled = torch.zeros(len(batch.reqs), dtype=torch.int64, device=self._device)
         if not batch.places:
@@ -96,7 +90,7 @@ class Plane:
         if not batch.is_whole:
             rows = self._sent(batch.places)
             logits = logits[rows]
-        self._submit(batch, forward_batch)
+        self._submit(batch, lambda session: session.masks_of(batch, forward_batch.sampling_info.grammars))
         self._write(batch, logits)
         tokens = self._awaited(batch)
         # A column without a decision is -1, and the GPU indexes with tokens.
@@ -105,6 +99,18 @@ class Plane:
             return drawn
         sampled[rows] = drawn
         return sampled
+
+    def _begun(self, logits_output: Any, rows: int) -> Batch:
+        """The batch that was begun last; `rows` of logits has each of its requests."""
+        batch, self._current = self._current, None
+        if batch is None or rows * len(batch.reqs) != len(logits_output.next_token_logits):
+            raise RuntimeError(
+                "SGLang samples a batch that it has not begun, or another part of it; "
+                "this SGLang works otherwise than Croupier's plugin knows"
+            )
+        # A grammar's batch is sampled when the one before it has been looked at.
+        batch.drop(lambda req: req.finished())
+        return batch
 
     def _admit(self, batch: Batch) -> None:
         """Where the session cannot take a request, only that request ends."""
@@ -115,10 +121,10 @@ class Plane:
             batch.reqs[place].croupier_fault = fault
         batch.drop(lambda req: fault_of(req) is not None)
 
-    def _submit(self, batch: Batch, forward_batch: Any) -> None:
+    def _submit(self, batch: Batch, masks_of: Callable[[OpenSession], Masks | None]) -> None:
         batch.step, self._steps = self._steps, self._steps + 1
         if self._session is not None:
-            step = self._session.submit(batch, forward_batch.sampling_info.grammars, self._is_verified(batch))
+            step = self._session.submit(batch, masks_of(self._session), self._is_verified(batch))
             if step != batch.step:
                 raise RuntimeError(f"the session's step is {step}, and this rank counts {batch.step}")
             return
@@ -130,7 +136,8 @@ class Plane:
                 "ranks run different batches, or the one that submits them has ended"
             )
 
-    def _write(self, batch: Batch, logits: torch.Tensor) -> None:
+    def _write(self, batch: Batch, logits: torch.Tensor, windows: Rows | None = None) -> None:
+        """`windows`: None where the step's rows are `logits`, one for each column."""
         if self._writer.state.late_steps:
             raise RuntimeError(
                 f"tokens did not come within {self._timeout:g} s, and other ranks may have had them: "
@@ -142,12 +149,14 @@ class Plane:
             raise RuntimeError(
                 f"step {batch.step} cannot be begun: it is not scheduled, or its slot is not free"
             )
-        self._writer.enqueue_pointer(logits.data_ptr(), logits.stride(0), self._stream())
+        arrays = {} if windows is None else windows.pointers()
+        self._writer.enqueue_pointer(logits.data_ptr(), logits.stride(0), self._stream(), **arrays)
         if self._is_verified(batch):
-            batch.rows = own_logits.on_host(logits)
+            whole = windows is None or windows.row_of is None
+            batch.rows = own_logits.on_host(logits if whole else logits[windows.row_of])
 
     def _awaited(self, batch: Batch) -> torch.Tensor:
-        tokens = torch.empty(len(batch.places), dtype=torch.int32, device=self._device)
+        tokens = torch.empty(batch.window * len(batch.places), dtype=torch.int32, device=self._device)
         # Neither this thread nor the GPU hangs on a daemon that is dead: the stream waits so long, no longer.
         self._writer.enqueue_awaited_tokens_pointer(
             batch.step, tokens.data_ptr(), self._timeout, self._stream()
@@ -178,7 +187,7 @@ class Plane:
             self._compare(batch, result)
             return
         for place, token in zip(batch.places, batch.tokens.tolist(), strict=True):
-            if token < 0 and not _is_given_up(batch.reqs[place]):
+            if token < 0 and not is_given_up(batch.reqs[place]):
                 end_with_error(batch.reqs[place], Fault(f"step {batch.step}", is_refused=False))
 
     def _compare(self, batch: Batch, result: Any) -> None:
@@ -192,12 +201,16 @@ class Plane:
                     f"step {batch.step}, request {req.rid}: the engine has {token}, the daemon "
                     f"{decision.token}"
                 )
-            if decision.error == DecisionError.VOID and _is_given_up(req):
-                continue
-            reason = f"step {batch.step}: {decision.error_text or decision.error}"
-            end_with_error(req, Fault(reason, decision.error in ASKED_FOR))
+            self._look_at(batch, req, decision)
         if batch.rows is not None:
             self._session.verify(batch, answer)
+
+    def _look_at(self, batch: Batch, req: Any, decision: Any) -> None:
+        """A decision without a token."""
+        if decision.error == DecisionError.VOID and is_given_up(req):
+            return
+        reason = f"step {batch.step}: {decision.error_text or decision.error}"
+        end_with_error(req, Fault(reason, decision.error in ASKED_FOR))
 
     def _wait(self, step: int) -> Any:
         why = "the daemon is alive, and slow or stuck"
@@ -247,7 +260,7 @@ class Plane:
         return bool(self._verify_every) and batch.step % self._verify_every == 0
 
     def _sent(self, places: list[int]) -> torch.Tensor:
-        numbers = torch.tensor(places)
+        numbers = torch.tensor(places, dtype=torch.int64)
         # From pinned memory: another copy would wait for the stream, and so for the tokens before these.
         return numbers.pin_memory().to(self._device, non_blocking=True) if self._on_gpu else numbers
 
@@ -259,6 +272,6 @@ class Plane:
         return torch.cuda.current_stream(self._device).cuda_stream if self._on_gpu else 0
 
 
-def _is_given_up(req: Any) -> bool:
+def is_given_up(req: Any) -> bool:
     """Whether SGLang drops the token of a batch that it started before it knew."""
     return req.finished() or req.is_retracted

@@ -9,18 +9,20 @@ from sglang.srt.distributed import get_tp_group
 
 from croupier import Writer
 
-from . import logits
+from . import logits, speculation
 from .admission import Admission
 from .options import Options
 from .plane import Plane
 from .session import OpenSession
+from .windows import WindowPlane
 
 
 def open_plane(scheduler: Any, options: Options) -> Plane:
     """On all ranks of an engine at once."""
     runner, group = scheduler.tp_worker.model_runner, get_tp_group()
     vocab = scheduler.model_config.vocab_size
-    admission = Admission(options, scheduler.server_args, vocab)
+    server_args = scheduler.server_args
+    admission = Admission(options, server_args, vocab)
     rank, ranks = group.rank_in_group, group.world_size
 
     def of_first(value: Any) -> Any:
@@ -30,7 +32,10 @@ def open_plane(scheduler: Any, options: Options) -> Plane:
     session = None
     if rank == 0:
         geometry = geometry_of(runner, vocab, ranks)
-        session = OpenSession(scheduler, options, admission, geometry, scheduler.ps.dp_rank or 0)
+        replica = scheduler.ps.dp_rank or 0
+        session = OpenSession(
+            scheduler, options, admission, geometry, replica, speculation.window_of(server_args)
+        )
     try:
         path = session.session.segment_path if session is not None else None
         path = of_first(path)
@@ -38,7 +43,12 @@ def open_plane(scheduler: Any, options: Options) -> Plane:
         if device.type == "cuda":
             device = torch.device("cuda", runner.gpu_id)
         writer = Writer(path, rank=rank, device=-1 if device.type == "cpu" else device.index)
-        return Plane(admission, writer, session, device, options, of_first)
+        if server_args.speculative_algorithm is None:
+            return Plane(admission, writer, session, device, options, of_first)
+        is_chain = speculation.is_chain(server_args)
+        return WindowPlane(
+            admission, writer, session, device, options, of_first, vocab=vocab, is_chain=is_chain
+        )
     except BaseException:
         if session is not None:
             session.close()

@@ -5,12 +5,12 @@ from __future__ import annotations
 import importlib.metadata
 from typing import Any
 
+from . import speculation
 from .options import VARIABLE, Options
 
 RELEASES = ("0.5.17",)
 # A flag of the server and the values with which Croupier samples.
 _FLAGS: tuple[tuple[str, tuple[Any, ...], str], ...] = (
-    ("speculative_algorithm", (None,), "speculative decoding is not supported; leave it out"),
     ("enable_dp_attention", (False,), "leave it out"),
     ("enable_dp_lm_head", (False,), "leave it out"),
     ("pp_size", (1,), "1 would be right"),
@@ -76,4 +76,4 @@ def faults(server_args: Any, options: Options) -> list[str]:
             found.append(
                 f"{name} is {size}: {what} was never run on GPUs; 1 would be right, or the option untested"
             )
-    return found
+    return found + speculation.faults(server_args)

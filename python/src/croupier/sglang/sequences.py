@@ -28,6 +28,16 @@ class Sequence:
     uid: int
 
 
+def prompt_of(req: Any, vocab: int) -> list[int]:
+    """A request's, as the session has it."""
+    return _inside(req.origin_input_ids, vocab) if counts_prompt(req.croupier_request.params) else []
+
+
+def _inside(ids: Iterable[int], vocab: int) -> list[int]:
+    """Without ids beyond the vocabulary, which stand for parts of an image: no penalty counts them."""
+    return [token for token in ids if 0 <= token < vocab]
+
+
 class Sequences:
     def __init__(self, session: Any, vocab: int, seeds: random.Random) -> None:
         self._session = session
@@ -65,8 +75,8 @@ class Sequences:
             # It stays with the request, also where its sequence is evicted.
             request.seed = self._seeds.getrandbits(64)
         # No such token can be drawn, and so none needs a ban.
-        request.stop_ids = self._inside(request.stop_ids)
-        prompt = self._inside(req.origin_input_ids) if counts_prompt(request.params) else []
+        request.stop_ids = _inside(request.stop_ids, self._vocab)
+        prompt = prompt_of(req, self._vocab)
         made = Sequence(req, request, prompt, self._added(req, request, prompt))
         self._by_rid[req.rid] = made
         return made
@@ -78,10 +88,6 @@ class Sequences:
     def finish(self, rid: str) -> None:
         if (known := self._by_rid.pop(rid, None)) is not None:
             self._session.finish(known.uid)
-
-    def _inside(self, ids: Iterable[int]) -> list[int]:
-        """Without ids beyond the vocabulary, which stand for parts of an image: no penalty counts them."""
-        return [token for token in ids if 0 <= token < self._vocab]
 
     def _added(self, req: Any, request: Request, prompt: list[int]) -> int:
         params = Params(seed=request.seed, **request.params)

@@ -9,6 +9,7 @@ from logging import getLogger
 from typing import Any
 
 import numpy as np
+import torch
 
 from croupier import Error, Session
 from croupier.serving.keeper import Keeper
@@ -18,7 +19,7 @@ from croupier.serving.shared_memory import room_of
 from croupier.serving.verify import Verifier
 
 from .admission import Admission
-from .batches import Batch
+from .batches import Batch, Masks
 from .options import Options
 from .sequences import Sequence, Sequences
 
@@ -31,12 +32,19 @@ _FEWER = "a smaller --max-running-requests"
 
 class OpenSession:
     def __init__(
-        self, scheduler: Any, options: Options, admission: Admission, geometry: dict[str, Any], replica: int
+        self,
+        scheduler: Any,
+        options: Options,
+        admission: Admission,
+        geometry: dict[str, Any],
+        replica: int,
+        window: int,
     ) -> None:
+        """`window`: the most rows of a request in a step."""
         limits = admission.limits
         most = scheduler.max_running_requests
         # Room for the tokens of steps that the engine has in flight beyond a sequence's last one.
-        longest = scheduler.model_config.context_len + _SLOTS
+        longest = scheduler.model_config.context_len + _SLOTS * window
         own, alone = options, options
         if limits.transport == "lean":
             engines = scheduler.server_args.dp_size
@@ -51,14 +59,14 @@ class OpenSession:
             self.session: Session = self._opening.open(
                 lambda at: at(),
                 name=options.session_name(replica),
-                max_batch=most,
+                max_batch=most * window,
                 steps_in_flight=_SLOTS,
                 max_sequences=sequences_at_once,
                 max_length=longest,
                 max_bias=limits.max_bias,
                 max_stop_ids=limits.max_stop_ids,
                 max_list_tokens=limits.max_list_tokens,
-                mask_rows=most,
+                mask_rows=most * window,
                 max_logprobs=limits.max_logprobs,
                 # A lean step has them in another way.
                 summaries=int(options.summaries and limits.transport != "lean"),
@@ -87,20 +95,24 @@ class OpenSession:
         room = room_of(self.session.segment_path, sequences_at_once, cached, longest, _FEWER)
         logger.warning(room.advice) if room.advice else logger.info(room.text)
 
-    def submit(self, batch: Batch, grammars: Any, is_verified: bool) -> int:
-        """Publishes the columns of an admitted batch; `grammars` are SGLang's, one for each row, or None."""
+    def submit(self, batch: Batch, masks: Masks | None, is_verified: bool) -> int:
+        """Publishes the columns of an admitted batch."""
         drawing = [batch.reqs[place] for place in batch.places]
         if batch.coming or drawing != self._last:
             self._last_sequences = [self._sequence_of(req) for req in drawing]
             self._last_uids = [sequence.uid for sequence in self._last_sequences]
             self._last = drawing
         batch.sequences = self._last_sequences
-        masks = rows = None
-        if grammars is not None:
-            masks, rows = self._masks_of(batch, grammars)
-            if is_verified and masks is not None:
-                batch.masks = [None if row is None else masks[row] for row in rows]
-        return self.session.submit(self._last_uids, masks, rows)
+        windows = None if batch.window == 1 else [batch.window] * len(drawing)
+        if masks is None:
+            return self.session.submit(self._last_uids, rows=windows)
+        if is_verified:
+            batch.masks = [
+                None if first is None else masks.bits[first + number]
+                for first in masks.first
+                for number in range(batch.window)
+            ]
+        return self.session.submit(self._last_uids, masks.bits, masks.first, windows)
 
     def _sequence_of(self, req: Any) -> Sequence:
         if (known := self.sequences.get(req)) is not None:
@@ -110,7 +122,10 @@ class OpenSession:
             "this SGLang works otherwise than Croupier's plugin knows"
         )
 
-    def _masks_of(self, batch: Batch, grammars: Any) -> tuple[np.ndarray | None, list[int | None] | None]:
+    def masks_of(self, batch: Batch, grammars: Any) -> Masks | None:
+        """`grammars` are SGLang's, one for each request of the batch, or None."""
+        if grammars is None:
+            return None
         from sglang.srt.constrained.base_grammar_backend import GrammarRow
 
         entries, rows = [], []
@@ -121,19 +136,34 @@ class OpenSession:
             if wants:
                 entries.append(GrammarRow(row=len(entries), grammar=grammar))
         if not entries:
-            return None, None
+            return None
         first = entries[0].grammar
         bits = first.allocate_vocab_mask(vocab_size=32 * self._words, batch_size=len(entries), device="cpu")
         first.fill_vocab_mask_batched(entries, bits)
-        # A tokenizer may have fewer ids than the model, and the rest is not allowed then; or more.
-        masks = np.zeros((len(entries), self._words), dtype=np.int32)
+        return Masks(self._of_all_ids(bits.numpy()), rows)
+
+    def masks_of_nodes(self, batch: Batch, bits: torch.Tensor | None) -> Masks | None:
+        """`bits` are of each node of each request of the batch; None: no request has a grammar."""
+        if bits is None:
+            return None
+        reqs = enumerate(batch.reqs)
+        first = {place: None if req.grammar is None else place * batch.window for place, req in reqs}
+        masks = self._of_all_ids(bits.numpy())
+        # Behind a grammar's end SGLang drops what is drawn, and has no mask.
+        masks[~masks.any(axis=1)] = -1
+        return Masks(masks, [first[place] for place in batch.places])
+
+    def _of_all_ids(self, bits: np.ndarray) -> np.ndarray:
+        """A tokenizer may have fewer ids than the model, and the rest is not allowed then; or more."""
+        masks = np.zeros((len(bits), self._words), dtype=np.int32)
         words = min(self._words, bits.shape[-1])
-        masks[:, :words] = bits[:, :words].numpy()
-        return masks, rows
+        masks[:, :words] = bits[:, :words]
+        return masks
 
     def verify(self, batch: Batch, answer: Any) -> None:
-        names = [batch.reqs[place].rid for place in batch.places]
-        self._verifier.look(batch.step, names, batch.sequences, batch.masks, batch.rows, answer, self.session)
+        names = [batch.reqs[place].rid for place in batch.places for _ in range(batch.window)]
+        sequences = [sequence for sequence in batch.sequences for _ in range(batch.window)]
+        self._verifier.look(batch.step, names, sequences, batch.masks, batch.rows, answer, self.session)
         # SGLang ends its schedulers by SIGKILL.
         self._verifier.save()
 
