@@ -10,11 +10,16 @@ from pathlib import Path
 from typing import Any
 
 # Hidden size, layers, heads, key-value heads, intermediate size: Qwen2.5-7B's shape, and one of few layers.
-SHAPES = {"7b": (3584, 28, 28, 4, 18944), "small": (1024, 4, 16, 4, 2816)}
+SHAPES = {
+    "7b": (3584, 28, 28, 4, 18944),
+    "small": (1024, 4, 16, 4, 2816),
+    "tiny": (128, 1, 2, 2, 256),
+}
 VOCAB = int(os.environ.get("VOCAB", 152064))
 
 
-def model(shape: str, folder: Path) -> Path:
+def model(shape: str, folder: Path, **more: Any) -> Path:
+    """`more` of its config.json."""
     hidden, layers, heads, key_heads, inner = SHAPES[shape]
     config = {
         "architectures": ["Qwen2ForCausalLM"],
@@ -35,12 +40,18 @@ def model(shape: str, folder: Path) -> Path:
         "eos_token_id": 2,
     }
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "config.json").write_text(json.dumps(config))
+    (folder / "config.json").write_text(json.dumps({**config, **more}))
     return folder
 
 
+def eagle_draft(shape: str) -> Path:
+    """One layer, with the target's embedding and head."""
+    more = {"architectures": ["LlamaForCausalLMEagle"], "model_type": "llama", "num_hidden_layers": 1}
+    return model(shape, Path(tempfile.mkdtemp(prefix="draft-")), **more)
+
+
 def engine(shape: str, croupier: dict[str, Any] | None, **flags: Any) -> Any:
-    """`croupier`: the options; None: SGLang's own sampler."""
+    """`croupier`: the options; None: SGLang's own sampler. The environment's FLAGS, in JSON, come last."""
     os.environ.pop("CROUPIER_SGLANG", None)
     if croupier is not None:
         os.environ["CROUPIER_SGLANG"] = json.dumps(croupier)
@@ -62,7 +73,7 @@ def engine(shape: str, croupier: dict[str, Any] | None, **flags: Any) -> Any:
         "disable_prefill_cuda_graph": True,
         "mem_fraction_static": 0.8,
     }
-    return sglang.Engine(**{**asked, **flags})
+    return sglang.Engine(**{**asked, **flags, **json.loads(os.environ.get("FLAGS", "{}"))})
 
 
 def prompts(count: int, length: int = 32) -> list[list[int]]:
