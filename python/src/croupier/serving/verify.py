@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -92,8 +93,11 @@ class Verifier:
     def save(self) -> None:
         """The report as it is by now: of an engine that may be killed."""
         if self._report:
-            with open(self._report, "w", encoding="utf-8") as file:
+            # Whole at any time.
+            written = f"{self._report}.{os.getpid()}"
+            with open(written, "w", encoding="utf-8") as file:
                 json.dump({**self._counts(), "differing": self.differing}, file, indent=1)
+            os.replace(written, self._report)
 
     def _counts(self) -> dict[str, int]:
         return {"verified": self.verified, "skipped": self.skipped, "differ": self.differ}
