@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <span>
 
+#include "gpu_writer/enqueued_rows.h"
 #include "gpu_writer/lean_wants.h"
 #include "proto/dtype.h"
 #include "proto/lean_part.h"
