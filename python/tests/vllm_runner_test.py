@@ -148,6 +148,19 @@ def test_each_rank_writes_its_own_shard_in_the_orders_order(
             runner.croupier_detach()
 
 
+def test_a_fused_head_that_the_writer_lacks_ends_the_start(
+    daemon: PrivateDaemon, local: Any, monkeypatch: Any
+) -> None:
+    runner = make_runner(0, torch.ones(PADDED, HIDDEN, dtype=torch.bfloat16))
+    fuse(runner)
+    local.rank = 0
+    monkeypatch.setattr(RankWriter, "head_rows", 0)
+    with Session(endpoint=daemon.endpoint, name="lacks", vocab=VOCAB, max_length=64) as session:
+        with pytest.raises(RuntimeError, match="not in this build of Croupier"):
+            runner.croupier_attach(session.segment_path, 20.0, 0, False)
+        assert runner.croupier_writer is None
+
+
 @pytest.mark.parametrize("fused", [False, True])
 @pytest.mark.parametrize("transport", ["rows", "lean"])
 def test_windows_are_verified_by_all_ranks(
