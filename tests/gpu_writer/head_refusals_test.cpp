@@ -30,7 +30,7 @@ croupier_rows good_rows(const LeanSession& session) {
     croupier_rows rows;
     croupier_rows_init(&rows);
     rows.logits = memory;
-    rows.row_stride = session.files.segment.geometry().blocks() * proto::kBlockIds;
+    rows.row_stride = std::uint64_t{session.files.segment.geometry().blocks()} * proto::kBlockIds;
     return rows;
 }
 

@@ -247,7 +247,7 @@ struct Sessions {
     LeanSession given;
 
   private:
-    static constexpr std::size_t kRoom = 2 * kColumns;  // rows
+    static constexpr std::size_t kRoom = std::size_t{2} * kColumns;  // rows
 
     static proto::Geometry geometry_of(proto::Dtype dtype) {
         proto::Geometry geometry = testing::lean_geometry();
