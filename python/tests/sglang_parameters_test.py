@@ -121,6 +121,15 @@ LOGPROBS = {"returns_logprob": True, "top_logprobs": 3}
         ({"temperature": 0.7, "top_p": 0.9}, None),
         ({"top_k": 1, "presence_penalty": 0.5}, None),
         ({"temperature": 0.7, "top_p": 0.9, "custom_params": {"logprob_mode": "processed"}}, "processed"),
+        ({"custom_params": {"typical_p": 0.9}}, "raw"),
+        ({"temperature": 0.7, "custom_params": {"typical_p": 0.9}}, None),
+        ({"temperature": 0.7, "custom_params": {"top_n_sigma": 1.0}}, None),
+        ({"temperature": 0.7, "custom_params": {"xtc_probability": 0.5}}, None),
+        ({"temperature": 0.7, "custom_params": {"mirostat": 2}}, None),
+        ({"temperature": 0.7, "custom_params": {"adaptive_target": 0.3}}, None),
+        ({"custom_params": {"dynatemp_range": 0.5}}, "processed"),
+        ({"custom_params": {"dry_multiplier": 0.8}}, "processed"),
+        ({"custom_params": {"dry_multiplier": 0.8, "typical_p": 0.9}}, None),
     ],
 )
 def test_logprobs_are_sglangs_or_refused(sampling: dict[str, Any], mode: str | None) -> None:

@@ -184,18 +184,30 @@ def _same_mode(asked: Asked, params: dict[str, Any]) -> str:
         any(params[name] != neutral[name] for name in _PENALTIES)
         or bool(sampling.logit_bias)
         or bool(sampling.min_new_tokens)
+        or params.get("dry_multiplier", 0.0) > 0
     )
     is_greedy = params["temperature"] == 0
-    scales = not (is_greedy or params["temperature"] == 1 or _returns_original())
-    filters = params["top_k"] or params["top_p"] < 1 or params["min_p"] > 0
+    is_scaled = params["temperature"] != 1 or params.get("dynatemp_range", 0.0) > 0
+    scales = is_scaled and not is_greedy and not _returns_original()
+    filters = params["top_k"] or params["top_p"] < 1 or params["min_p"] > 0 or _filters_by_own(params)
     if not adjusted and not scales:
         return "raw"
-    if not filters and not is_greedy and not (_returns_original() and params["temperature"] != 1):
+    if not filters and not is_greedy and not (_returns_original() and is_scaled):
         return "processed"
     raise ValueError(
         "log-probs of this request would not be SGLang's, which are of the logits after penalties and bias, "
         "over the temperature and before filters; custom_params' 'logprob_mode' would be right: 'raw' (the "
         "model's own) or 'processed' (of what is drawn from)"
+    )
+
+
+def _filters_by_own(params: dict[str, Any]) -> bool:
+    return bool(
+        params.get("typical_p", 1.0) < 1
+        or params.get("top_n_sigma", -1.0) > 0
+        or params.get("xtc_probability", 0.0) > 0
+        or params.get("mirostat", 0)
+        or params.get("adaptive_target", -1.0) >= 0
     )
 
 
