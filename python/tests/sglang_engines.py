@@ -86,14 +86,15 @@ def engine(folder: Path, options: dict[str, Any] | None, **flags: Any) -> Iterat
         plugin(site, "weights")
         plugin(site / "speculation", "cpu_speculation")
     # Schedulers are processes of their own.
-    paths = [str(site), str(BENCH)]
-    changed = {"XDG_RUNTIME_DIR": str(folder)}
+    paths = [str(ON_CPU), str(site), str(BENCH)]
+    # Else SGLang looks for kernels of vLLM's.
+    changed = {"SGLANG_USE_CPU_ENGINE": "1", "TORCH_COMPILE_DISABLE": "1", "XDG_RUNTIME_DIR": str(folder)}
+    sys.path.insert(0, str(ON_CPU))
     if "speculative_algorithm" in flags:
-        changed |= {"SGLANG_USE_CPU_ENGINE": "1", "TORCH_COMPILE_DISABLE": "1"}
         # SGLang's sources for n-grams lack an include.
         changed["CXX"] = "c++ -include cstddef"
-        sys.path[:0] = added = [str(ON_CPU), str(site / "speculation")]
-        paths = [*added, *paths]
+        paths.insert(0, str(site / "speculation"))
+        sys.path.insert(0, str(site / "speculation"))
         if "speculative_draft_model_path" in flags:
             draft = folder / flags["speculative_draft_model_path"]
             flags = {**flags, "speculative_draft_model_path": str(draft)}
