@@ -9,7 +9,8 @@ drafts are by the target's own weights; Croupier's side writes the model's raw l
 compare computes the exact distribution.
 
 Parts that are started together, with the file LOCK, start their engines at the same time and measure one
-after another, eagle last. DEADLINE, in seconds since the epoch, is when to begin no further measurement.
+after another, eagle last. START_BY and DEADLINE, in seconds since the epoch, are when to wait for others no
+longer, and when to begin no further measurement.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import contextlib
 import fcntl
 import json
 import os
+import signal
 import sys
 import time
 from collections.abc import Iterator
@@ -116,7 +118,7 @@ def times(server: Any, results: Results) -> None:
         return passed, max(answer["meta_info"]["spec_verify_ct"] for answer in answers)
 
     found: dict[str, Any] = {}
-    for count in map(int, os.environ.get("BATCHES", "1,8,64").split(",")):
+    for count in map(int, os.environ.get("BATCHES", "64,8,1").split(",")):
         for kind in names:
             if not results.has_time(f"{kind} at {count}"):
                 continue
@@ -133,7 +135,7 @@ def times(server: Any, results: Results) -> None:
 
 
 def draws(server: Any, results: Results) -> None:
-    count = int(os.environ.get("DRAWS", 4000))
+    count = int(os.environ.get("DRAWS", 2000))
     for name, setting in SETTINGS.items():
         if not results.has_time(name):
             continue
@@ -265,13 +267,41 @@ def alone_when_started(part: str) -> Iterator[Any]:
             fcntl.flock(untimed, fcntl.LOCK_SH)
 
         def wait() -> None:
-            if part == "eagle":
-                # Engines that only wait take cores too.
-                fcntl.flock(starting, fcntl.LOCK_UN)
-                fcntl.flock(untimed, fcntl.LOCK_EX)
-            fcntl.flock(starting, fcntl.LOCK_EX)
+            try:
+                with until_start_by():
+                    if part == "eagle":
+                        # Engines that only wait take cores too.
+                        fcntl.flock(starting, fcntl.LOCK_UN)
+                        fcntl.flock(untimed, fcntl.LOCK_EX)
+                    fcntl.flock(starting, fcntl.LOCK_EX)
+            except TimeoutError:
+                print(f"{part}: measures beside others, which have not started or ended in time", flush=True)
 
         yield wait
+
+
+@contextlib.contextmanager
+def until_start_by() -> Iterator[None]:
+    def late(*_: Any) -> None:
+        raise TimeoutError
+
+    before = signal.signal(signal.SIGALRM, late)
+    left = float(os.environ.get("START_BY", "inf")) - time.time()
+    signal.setitimer(signal.ITIMER_REAL, 0 if left == float("inf") else max(left, 0.001))
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def check_plugin(server: Any, results: Results) -> None:
+    try:
+        server.generate(input_ids=[[1, 2, 3]], sampling_params={"custom_params": {"nonsense": 1}})
+    except ValueError:
+        results.say("the plugin refuses what it does not know")
+    else:
+        sys.exit(f"{results.name}: SGLang has started without the plugin")
 
 
 def main() -> int:
@@ -283,6 +313,8 @@ def main() -> int:
         start = time.monotonic()
         server = engine_of(part, side)
         results.say(f"started after {time.monotonic() - start:.0f} s")
+        if side == "croupier":
+            check_plugin(server, results)
         wait_for_others()
         if part == "draws":
             if side == "croupier":
