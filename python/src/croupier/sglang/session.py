@@ -148,10 +148,7 @@ class OpenSession:
             return None
         reqs = enumerate(batch.reqs)
         first = {place: None if req.grammar is None else place * batch.window for place, req in reqs}
-        masks = self._of_all_ids(bits.numpy())
-        # Behind a grammar's end SGLang drops what is drawn, and has no mask.
-        masks[~masks.any(axis=1)] = -1
-        return Masks(masks, [first[place] for place in batch.places])
+        return Masks(self._of_all_ids(bits.numpy()), [first[place] for place in batch.places])
 
     def _of_all_ids(self, bits: np.ndarray) -> np.ndarray:
         """A tokenizer may have fewer ids than the model, and the rest is not allowed then; or more."""
