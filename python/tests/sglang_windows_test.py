@@ -279,6 +279,6 @@ def test_what_is_accepted_is_as_sglang_has_it() -> None:
     tokens = torch.tensor([7, -1, 9, -1, -1, -1, -1, -1], dtype=torch.int32)
     predict, count, index = trees.accepted_of(layout, tokens, width=4, depth=3)
     assert predict.tolist() == [0, 0, 0, 0, 0, 0, 0, 0, 7, 0, 9, 0]
-    # A request without a decision, and one that has no column, have a token that nobody reads.
+    # Nobody reads the token of a request without a decision, or without a column.
     assert count.tolist() == [1, 1, 2]
     assert index.tolist() == [[0, -1, -1], [4, -1, -1], [8, 10, -1]]

@@ -91,7 +91,7 @@ CoreSpeeds measure_cores(const std::vector<std::uint32_t>& cores, std::chrono::m
         std::vector<CoreSpeed> speeds;
         for (const std::uint32_t core : chosen) {
             if (const auto speed = measure(core)) speeds.push_back(*speed);
-            // Who asked may be held up for longer than this, and then see an answer that is late.
+            // The caller may wake up after the deadline, and would then see an answer that came too late.
             if (std::chrono::steady_clock::now() >= deadline) return;
         }
         promise.set_value(std::move(speeds));

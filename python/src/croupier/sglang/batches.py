@@ -44,7 +44,7 @@ class Batch:
     is_drafted: bool = False
     """Its columns are windows of drafts."""
     window: int = 1
-    """So many rows, each with a decision, has each column."""
+    """The rows of each column; each row has a decision."""
     sequences: list[Any] = field(default_factory=list)
     """Of the columns, where the session is."""
     masks: list[Any] | None = None

@@ -56,7 +56,7 @@ def _is_narrow(processor: Any) -> bool:
 
 
 def kept(processor: Any, logits: torch.Tensor, metadata: Any, use_buffer: bool) -> torch.Tensor | None:
-    """In the place of SGLang's fp32 logits; None: those are right, as somebody else reads them too."""
+    """In the place of SGLang's fp32 logits; None: those are right, for others read them too."""
     if (
         not hasattr(processor, "croupier_keeps")
         or not _is_narrow(processor)

@@ -101,7 +101,7 @@ class Plane:
         return sampled
 
     def _begun(self, logits_output: Any, rows: int) -> Batch:
-        """The batch that was begun last; `rows` of logits has each of its requests."""
+        """The batch that was begun last. Each of its requests has `rows` rows of logits."""
         batch, self._current = self._current, None
         if batch is None or rows * len(batch.reqs) != len(logits_output.next_token_logits):
             raise RuntimeError(
@@ -227,7 +227,7 @@ class Plane:
         )
 
     def _add_logprobs(self, batch: Batch, output: Any) -> None:
-        """As SGLang's sampler leaves them. Only TP rank 0 sends them to somebody."""
+        """As SGLang's sampler leaves them. Only TP rank 0 sends them on."""
         count = len(batch.reqs)
         tops = [req.logprob.top_logprobs_num if req.return_logprob else 0 for req in batch.reqs]
         width = 1 + max(1, *tops)

@@ -22,7 +22,7 @@ from .sequences import prompt_of
 
 
 class WindowPlane(Plane):
-    """Of the one rank of its engine."""
+    """The plane of an engine with drafts, which has one rank."""
 
     def __init__(self, *given: Any, vocab: int, is_chain: bool) -> None:
         super().__init__(*given)

@@ -6,6 +6,7 @@ SGLang's own build of them for CPUs is on no package registry, and that for GPUs
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -147,6 +148,17 @@ def assign_draft_cache_locs_contiguous_cpu(
         out_cache_loc[number * count : (number + 1) * count] = req_to_token[row, length : length + count]
 
 
+def _spans(
+    rows: torch.Tensor, starts: torch.Tensor, ends: torch.Tensor
+) -> Iterator[tuple[Any, slice, slice]]:
+    """Each request's row, its span there, and the place of that among all spans, one behind the other."""
+    at = 0
+    for row, start, end in zip(rows, starts, ends, strict=True):
+        count = int(end - start)
+        yield row, slice(int(start), int(end)), slice(at, at + count)
+        at += count
+
+
 def assign_extend_cache_locs_cpu(
     req_pool_indices: torch.Tensor,
     req_to_token: torch.Tensor,
@@ -155,11 +167,8 @@ def assign_extend_cache_locs_cpu(
     out_cache_loc: torch.Tensor,
     pool_len: int,
 ) -> None:
-    at = 0
-    for row, start, end in zip(req_pool_indices, start_offset, end_offset, strict=True):
-        count = int(end - start)
-        out_cache_loc[at : at + count] = req_to_token[row, start:end]
-        at += count
+    for row, span, place in _spans(req_pool_indices, start_offset, end_offset):
+        out_cache_loc[place] = req_to_token[row, span]
 
 
 def assign_req_to_token_pool_cpu(
@@ -170,11 +179,8 @@ def assign_req_to_token_pool_cpu(
     out_cache_loc: torch.Tensor,
     pool_len: int,
 ) -> None:
-    at = 0
-    for row, start, end in zip(req_pool_indices, start_offset, end_offset, strict=True):
-        count = int(end - start)
-        req_to_token[row, start:end] = out_cache_loc[at : at + count].int()
-        at += count
+    for row, span, place in _spans(req_pool_indices, start_offset, end_offset):
+        req_to_token[row, span] = out_cache_loc[place].int()
 
 
 def fill_accept_out_cache_loc_cpu(
