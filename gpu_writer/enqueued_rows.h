@@ -17,6 +17,9 @@ struct EnqueuedHead {
 
 // Negative numbers, as row_of has them, are beyond it.
 constexpr std::uint32_t kNoRowEnd = 0x80000000U;
+constexpr bool is_row(std::int32_t number, std::uint32_t row_end) {
+    return static_cast<std::uint32_t>(number) < row_end;
+}
 
 // As croupier_rows; arrays are null or have an entry a column.
 struct EnqueuedRows {

@@ -95,10 +95,6 @@ __device__ void list_columns(const FoundStep& step) {
     }
 }
 
-__device__ bool is_row(const LeanRows& rows, std::int32_t number) {
-    return static_cast<std::uint32_t>(number) < rows.row_end;
-}
-
 // Before the kernels that read it: what the engine's arrays say. Later work of its stream may write over
 // them, and what rows are asked for is answered later.
 __device__ void take_arrays(const LeanRows& rows, const EnqueuedRows& given, const ReplayRing& ring,
@@ -115,7 +111,7 @@ __device__ void take_arrays(const LeanRows& rows, const EnqueuedRows& given, con
     for (std::uint32_t column = threadIdx.x; column < columns; column += kFindThreads) {
         if (given.row_of != nullptr) {
             const std::int32_t row = given.row_of[column];
-            rows_of[column] = is_row(rows, row) ? row : -1;
+            rows_of[column] = is_row(row, rows.row_end) ? row : -1;
         }
         if (given.positions == nullptr || given.positions[column] < 0) continue;
         ring.step.wants[column].key.position = static_cast<std::uint32_t>(given.positions[column]) + 1;
@@ -153,7 +149,8 @@ __device__ const std::int32_t* number_kept_rows(const LeanRows& rows, const Repl
     const LeanRecord& record = *ring.step.record;
     std::int32_t* const rows_of = ring.rows_of + std::uint64_t{record.slot} * ring.max_batch;
     for (std::uint32_t column = threadIdx.x; column < record.slice.columns; column += kKeepThreads)
-        rows_of[column] = is_row(rows, __ldcg(rows.row_of + column)) ? static_cast<std::int32_t>(column) : -1;
+        rows_of[column] =
+            is_row(__ldcg(rows.row_of + column), rows.row_end) ? static_cast<std::int32_t>(column) : -1;
     __threadfence();
     __syncthreads();
     return rows_of;
@@ -178,7 +175,7 @@ __global__ void __launch_bounds__(kKeepThreads)
         const auto at = static_cast<std::uint32_t>(i % units);
         const std::int32_t own =
             rows.row_of == nullptr ? static_cast<std::int32_t>(column) : __ldcg(rows.row_of + column);
-        if (!is_row(rows, own)) continue;
+        if (!is_row(own, rows.row_end)) continue;
         const Unit<D> unit = reader.unit(static_cast<std::uint32_t>(own), at * kElements);
         unit.store(to + column * pitch, at);
     }

@@ -30,7 +30,7 @@ __device__ bool find_row(LeanRows& rows, std::uint32_t column) {
     if (rows.row_of == nullptr) return true;
     // Not by the read-only way: a kernel that answers requests may have begun before it was stored.
     const std::int32_t row = __ldcg(rows.row_of + column);
-    if (static_cast<std::uint32_t>(row) >= rows.row_end) {
+    if (!is_row(row, rows.row_end)) {
         rows.entries = 0;
         return false;
     }

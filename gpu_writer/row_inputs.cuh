@@ -13,8 +13,7 @@ template <std::uint32_t kThreads>
 __device__ void store_inputs(const EnqueuedRows& rows, std::uint64_t to, std::uint32_t columns) {
     auto* words = reinterpret_cast<std::uint64_t*>(to);
     for (std::uint32_t column = threadIdx.x; column < columns; column += kThreads) {
-        const bool has_row =
-            rows.row_of == nullptr || static_cast<std::uint32_t>(rows.row_of[column]) < rows.row_end;
+        const bool has_row = rows.row_of == nullptr || is_row(rows.row_of[column], rows.row_end);
         proto::RowInput input;
         if (has_row) input.token = rows.inputs[column];
         input.parent = column == 0 ? 0 : column - 1;
