@@ -8,24 +8,21 @@ draws: the second and third token of many requests with penalties or a min-p, ov
 drafts are by the target's own weights; Croupier's side writes the model's raw log-probs too, from which
 compare computes the exact distribution.
 
-Parts that are started together, with the file LOCK, start their engines at the same time and measure one
-after another, eagle last. START_BY and DEADLINE, in seconds since the epoch, are when to wait for others no
-longer, and when to begin no further measurement.
+Parts that are started together take turns (turns.py), eagle last. DEADLINE, in seconds since the epoch, is when to
+begin no further measurement.
 """
 
 from __future__ import annotations
 
 import collections
-import contextlib
-import fcntl
 import json
 import os
-import signal
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+from turns import alone_when_started
 
 SHORT, GREEDY_TOKENS, VOCAB = 16, 48, 64
 SEQUENCES = int(os.environ.get("SEQUENCES", 64))
@@ -254,47 +251,6 @@ def distances(pairs: Any, right: Any) -> dict[str, float]:
     }
 
 
-@contextlib.contextmanager
-def alone_when_started(part: str) -> Iterator[Any]:
-    """Yields what is to be called when the engine has started: it returns when all others have, or ended,
-    and none of them measures."""
-    if not (path := os.environ.get("LOCK")):
-        yield lambda: None
-        return
-    with open(path, "w") as starting, open(path + ".untimed", "w") as untimed:
-        fcntl.flock(starting, fcntl.LOCK_SH)
-        if part != "eagle":
-            fcntl.flock(untimed, fcntl.LOCK_SH)
-
-        def wait() -> None:
-            try:
-                with until_start_by():
-                    if part == "eagle":
-                        # Engines that only wait take cores too.
-                        fcntl.flock(starting, fcntl.LOCK_UN)
-                        fcntl.flock(untimed, fcntl.LOCK_EX)
-                    fcntl.flock(starting, fcntl.LOCK_EX)
-            except TimeoutError:
-                print(f"{part}: measures beside others, which have not started or ended in time", flush=True)
-
-        yield wait
-
-
-@contextlib.contextmanager
-def until_start_by() -> Iterator[None]:
-    def late(*_: Any) -> None:
-        raise TimeoutError
-
-    before = signal.signal(signal.SIGALRM, late)
-    left = float(os.environ.get("START_BY", "inf")) - time.time()
-    signal.setitimer(signal.ITIMER_REAL, 0 if left == float("inf") else max(left, 0.001))
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
-
-
 def check_plugin(server: Any, results: Results) -> None:
     try:
         server.generate(input_ids=[[1, 2, 3]], sampling_params={"custom_params": {"nonsense": 1}})
@@ -309,7 +265,7 @@ def main() -> int:
         return compare(Path(sys.argv[2]))
     part, side, folder = sys.argv[1], sys.argv[2], Path(sys.argv[3])
     results = Results(folder, part, side)
-    with alone_when_started(part) as wait_for_others:
+    with alone_when_started(part, is_last=part == "eagle") as wait_for_others:
         start = time.monotonic()
         server = engine_of(part, side)
         results.say(f"started after {time.monotonic() - start:.0f} s")

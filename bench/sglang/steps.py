@@ -1,7 +1,7 @@
 """Times of a step: steps.py SIDE OUT.json, SIDE native or croupier.
 
 A step takes the difference of two batches that differ in STEPS tokens, over STEPS; the best of RUNS is
-reported. KINDS, BATCHES, SHAPE and OPTIONS are environment variables too.
+reported. KINDS, BATCHES, SHAPE and OPTIONS are environment variables too, and those of turns.py.
 """
 
 from __future__ import annotations
@@ -10,21 +10,33 @@ import json
 import os
 import sys
 import time
+from typing import Any
+
+from turns import alone_when_started
 
 SHORT = 8
 
 
 def main() -> None:
     side, out = sys.argv[1:]
+    from engines import engine
+
+    options = json.loads(os.environ.get("OPTIONS", "{}")) if side == "croupier" else None
+    with alone_when_started(side) as wait_for_others:
+        server = engine(os.environ.get("SHAPE", "7b"), options)
+        print(f"{side}: started", flush=True)
+        wait_for_others()
+        measure(server, side, out)
+        server.shutdown()
+
+
+def measure(server: Any, side: str, out: str) -> None:
     import kinds
-    from engines import engine, prompts
+    from engines import prompts
 
     steps, runs = int(os.environ.get("STEPS", 64)), int(os.environ.get("RUNS", 2))
     batches = [int(batch) for batch in os.environ.get("BATCHES", "1,8,64,256").split(",")]
     names = os.environ.get("KINDS", ",".join(kinds.names())).split(",")
-    options = json.loads(os.environ.get("OPTIONS", "{}")) if side == "croupier" else None
-    server = engine(os.environ.get("SHAPE", "7b"), options)
-    print(f"{side}: started", flush=True)
     # Of the measurements alone, as starts take longer or shorter.
     deadline = time.monotonic() + float(os.environ.get("TOTAL", 1e9))
 
@@ -49,7 +61,6 @@ def main() -> None:
         print(f"{side} {kind}: {found[kind]}", flush=True)
         with open(out, "w") as file:
             json.dump({"side": side, "steps": steps, "runs": runs, "microseconds": found}, file, indent=1)
-    server.shutdown()
 
 
 if __name__ == "__main__":
