@@ -138,11 +138,7 @@ class Plane:
 
     def _write(self, batch: Batch, logits: torch.Tensor, windows: Rows | None = None) -> None:
         """`windows`: None where the step's rows are `logits`, one for each column."""
-        if self._writer.state.late_steps:
-            raise RuntimeError(
-                f"tokens did not come within {self._timeout:g} s, and other ranks may have had them: "
-                "this engine cannot go on"
-            )
+        self._check_in_time()
         if logits.stride(-1) != 1:
             logits = logits.contiguous()
         if not self._writer.begin(batch.step):
@@ -154,6 +150,13 @@ class Plane:
         if self._is_verified(batch):
             whole = windows is None or windows.row_of is None
             batch.rows = own_logits.on_host(logits if whole else logits[windows.row_of])
+
+    def _check_in_time(self) -> None:
+        if self._writer.state.late_steps:
+            raise RuntimeError(
+                f"tokens did not come within {self._timeout:g} s, and other ranks may have had them: "
+                "this engine cannot go on"
+            )
 
     def _awaited(self, batch: Batch) -> torch.Tensor:
         tokens = torch.empty(batch.window * len(batch.places), dtype=torch.int32, device=self._device)
@@ -196,6 +199,7 @@ class Plane:
         for column in answer.mismatches(sampled, None if batch.is_whole else batch.places):
             req, decision = batch.reqs[batch.places[column]], answer.decisions[column]
             if decision.token >= 0:
+                self._check_in_time()
                 token = sampled[batch.places[column]]
                 raise RuntimeError(
                     f"step {batch.step}, request {req.rid}: the engine has {token}, the daemon "

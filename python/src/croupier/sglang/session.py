@@ -146,9 +146,11 @@ class OpenSession:
         """`bits` are of each node of each request of the batch; None: no request has a grammar."""
         if bits is None:
             return None
-        reqs = enumerate(batch.reqs)
-        first = {place: None if req.grammar is None else place * batch.window for place, req in reqs}
-        return Masks(self._of_all_ids(bits.numpy()), [first[place] for place in batch.places])
+        asking = [place for place in batch.places if batch.reqs[place].grammar is not None]
+        first = {place: number * batch.window for number, place in enumerate(asking)}
+        nodes = bits.numpy().reshape(len(batch.reqs), batch.window, -1)[asking]
+        masks = self._of_all_ids(nodes.reshape(-1, nodes.shape[-1]))
+        return Masks(masks, [first.get(place) for place in batch.places])
 
     def _of_all_ids(self, bits: np.ndarray) -> np.ndarray:
         """A tokenizer may have fewer ids than the model, and the rest is not allowed then; or more."""

@@ -32,6 +32,13 @@ class WindowPlane(Plane):
         """The requests and places that `_layout` is of."""
         self._layout: Any = None
 
+    def begin(self, batch: Any, chunked: Any) -> None:
+        super().begin(batch, chunked)
+        for req in batch.reqs:
+            if id(req) in self._current.coming:
+                # What failed before it was retracted is decided again.
+                req.croupier_failed = None
+
     def verify(
         self, verified: Any, logits_output: Any, masks: torch.Tensor | None
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
@@ -84,7 +91,7 @@ class WindowPlane(Plane):
                 req.croupier_failed = decision
                 continue
             if decision.error == DecisionError.VOID and not is_given_up(req):
-                decision = getattr(req, "croupier_failed", decision)
+                decision = req.croupier_failed or decision
             self._look_at(batch, req, decision)
 
     def _check(self, batch: Batch, result: Any, tokens: np.ndarray) -> None:
@@ -103,6 +110,7 @@ class WindowPlane(Plane):
                 drawn[column][: counts[column]].tolist(),
             )
             if mine and mine != theirs:
+                self._check_in_time()
                 raise RuntimeError(
                     f"step {batch.step}, request {batch.reqs[place].rid}: the engine has {theirs}, the "
                     f"daemon {mine}"
