@@ -8,8 +8,8 @@ draws: the second and third token of many requests with penalties or a min-p, ov
 drafts are by the target's own weights; Croupier's side writes the model's raw log-probs too, from which
 compare computes the exact distribution.
 
-Parts that are started together take turns (turns.py), eagle last. DEADLINE, in seconds since the epoch, is when to
-begin no further measurement.
+Parts that are started together take turns (turns.py), eagle last. DEADLINE, in seconds since the epoch, is
+when to begin no further measurement.
 """
 
 from __future__ import annotations
