@@ -390,7 +390,7 @@ TEST_CASE("a writer says whether it computes rows, and how large they are", "[he
     const std::uint64_t rows = std::uint64_t{geometry.slots} * geometry.max_batch;
     for (LeanSession* each : {&sessions.computed, &sessions.given}) {
         const croupier_writer_info info = Sessions::info_of(*each);
-        CHECK(info.head_rows == 64);
+        CHECK(info.head_rows == 128);
         CHECK(info.head_row_elements == geometry.blocks() * 64);
         CHECK(info.row_bytes == (each == &sessions.given ? 0 : rows * geometry.blocks() * 128));
     }
