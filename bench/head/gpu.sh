@@ -34,7 +34,7 @@ if wants steps || wants million || wants kills || wants peers; then
     export PYTHONPATH=bench/vllm:bench/verified:bench/windows:bench/gpu${PYTHONPATH:+:$PYTHONPATH}
     read -ra steps <<<"${STEPS:-}"
     part steps 110 "$venv_python" bench/head/steps.py "$out/steps.json" "${steps[@]}"
-    part million 120 "$venv_python" bench/head/steps.py "$out/million.json" --tokens --token-steps 1700
+    part million 400 "$venv_python" bench/head/steps.py "$out/million.json" --tokens --token-steps 1700
     part kills 120 "$venv_python" bench/head/kills.py "$out/kills.json"
     read -ra peers <<<"${PEERS:-}"
     part peers 150 "$venv_python" bench/head/peers.py "$out/peers.json" "${peers[@]}"
