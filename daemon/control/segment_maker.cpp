@@ -15,8 +15,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// A session that has ended is unmapped by its samplers and its engine some time later.
-constexpr std::chrono::seconds kMemoryPatience{1};
+// A session that has ended is unmapped by its samplers and its engine some time later, and the kernel may sum
+// up what it can drop of a group's memory two seconds late.
+constexpr std::chrono::seconds kMemoryPatience{3};
 constexpr std::chrono::milliseconds kBetweenLooks{20};
 
 shm::Error too_little_memory(std::uint64_t bytes, const host::MemoryRoom& room) {
