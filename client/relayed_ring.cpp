@@ -22,6 +22,11 @@ using shm::Errc;
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
+// A group whose relay is out of reach is given up earlier.
+constexpr std::chrono::seconds kRoomPatience{20};
+// A channel does not say when it has room.
+constexpr milliseconds kBetweenTries{1};
+
 }  // namespace
 
 RelayedRing::RelayedRing(const croupier_record_channel& channel, std::string segment_path)
@@ -33,7 +38,8 @@ RelayedRing::RelayedRing(const croupier_record_channel& channel, std::string seg
 RelayedRing::~RelayedRing() {
     flatbuffers::FlatBufferBuilder builder;
     // If this does not reach the relay, it lets go when the group ends or another session begins.
-    (void)send_record(builder, wire::CreateDetachSession(builder));
+    wire::finish(builder, last_record_ + 1, wire::CreateDetachSession(builder));
+    (void)send_if_room(builder);
 }
 
 shm::Result<std::unique_ptr<RelayedRing>> RelayedRing::attach(const croupier_record_channel& channel,
@@ -121,18 +127,11 @@ RelayedRing::Entry* RelayedRing::recall(const wire::StepInFlight& step, std::uin
     return entry;
 }
 
-template <typename Record>
-shm::Result<bool> RelayedRing::send_record(flatbuffers::FlatBufferBuilder& builder,
-                                           flatbuffers::Offset<Record> record) {
-    wire::finish(builder, last_record_ + 1, record);
+shm::Result<bool> RelayedRing::send_if_room(const flatbuffers::FlatBufferBuilder& builder) {
     croupier_error error{};
     const int status = channel_.send(channel_.context, builder.GetBufferPointer(), builder.GetSize(), &error);
     if (status < 0) return channel_error(error);
-    if (status > 0) {
-        return shm::fail(Errc::ring_full,
-                         "the relay has not received the records in flight: wait "
-                         "for a step, or try again");
-    }
+    if (status > 0) return false;
     ++last_record_;
     return true;
 }
@@ -140,7 +139,18 @@ shm::Result<bool> RelayedRing::send_record(flatbuffers::FlatBufferBuilder& build
 template <typename Record>
 shm::Result<bool> RelayedRing::send(flatbuffers::FlatBufferBuilder& builder,
                                     flatbuffers::Offset<Record> record) {
-    CROUPIER_TRY(send_record(builder, record));
+    wire::finish(builder, last_record_ + 1, record);
+    const auto deadline = steady_clock::now() + kRoomPatience;
+    while (true) {
+        CROUPIER_TRY_VALUE(sent, send_if_room(builder));
+        if (sent) break;
+        if (steady_clock::now() >= deadline) {
+            return shm::fail(Errc::ring_full, "the relay has received no record for " +
+                                                  std::to_string(kRoomPatience.count()) +
+                                                  " s: look at its log, and at the load of its host");
+        }
+        take_in_answers(kBetweenTries);
+    }
     if (readable_.get() >= 0) take_in_answers();
     return true;
 }
@@ -236,11 +246,7 @@ void RelayedRing::show_pending() {
 
 shm::Result<bool> RelayedRing::check_usable() {
     take_in_answers();
-    if (!fault_) {
-        // If the queue is full, go on waiting: the next record tells the relay.
-        auto told = send_owed_take();
-        if (!told && told.error().code != Errc::ring_full) fault_ = Fault{0, told.error()};
-    }
+    if (!fault_) tell_owed_take();
     if (!fault_) return true;
     // While the daemon drains, it finishes the steps in flight.
     const bool draining = fault_->error.code == Errc::draining && published_ != taken_;
@@ -377,6 +383,16 @@ shm::Result<bool> RelayedRing::send_owed_take() {
     return sent;
 }
 
+void RelayedRing::tell_owed_take() {
+    if (!take_owed_) return;
+    flatbuffers::FlatBufferBuilder builder;
+    wire::finish(builder, last_record_ + 1, wire::CreateTakeSteps(builder, taken_));
+    const auto sent = send_if_room(builder);
+    if (!sent) fault_ = Fault{0, sent.error()};
+    if (sent && sent.value()) take_owed_ = false;
+    if (readable_.get() >= 0) take_in_answers();
+}
+
 void RelayedRing::take_window(Entry& entry, std::span<const croupier_decision> rows) {
     const bool current = !entry.is_void_in(taken_);
     bool ended = false;
@@ -401,9 +417,7 @@ shm::Result<bool> RelayedRing::take(std::span<const croupier_decision> decisions
     ++taken_;
     take_owed_ = true;
     // The decisions are valid even if the relay is gone, which fails the next call.
-    if (auto told = send_owed_take(); !told && told.error().code != Errc::ring_full) {
-        fault_ = Fault{0, told.error()};
-    }
+    tell_owed_take();
     return true;
 }
 

@@ -19,8 +19,8 @@
 
 namespace croupier::client {
 
-// Checks here what can be checked without the segment, so that the call itself fails. Sends records without
-// waiting: what the relay refuses fails the next calls and the wait for the step concerned.
+// Checks here what can be checked without the segment, so that the call itself fails. A record waits only for
+// room among those in flight: what the relay refuses fails the next calls and the wait for the step concerned.
 class RelayedRing final : public SchedulePlace, public StepMessages {
   public:
     static shm::Result<std::unique_ptr<RelayedRing>> attach(const croupier_record_channel& channel,
@@ -88,13 +88,14 @@ class RelayedRing final : public SchedulePlace, public StepMessages {
     Entry* recall(const wire::StepInFlight& step, std::uint32_t column,
                   std::map<std::uint32_t, Entry*>& by_slot);
 
-    template <typename Record>
-    shm::Result<bool> send_record(flatbuffers::FlatBufferBuilder& builder,
-                                  flatbuffers::Offset<Record> record);
-    // Sends a record and reads the answers that are there.
+    // Sends a record once there is room for it, and reads the answers that are there.
     template <typename Record>
     shm::Result<bool> send(flatbuffers::FlatBufferBuilder& builder, flatbuffers::Offset<Record> record);
+    // False: the records in flight leave this one, which is finished, no room.
+    shm::Result<bool> send_if_room(const flatbuffers::FlatBufferBuilder& builder);
     shm::Result<bool> send_owed_take();
+    // As far as there is room: the next record tells it else.
+    void tell_owed_take();
     // Of one sequence, in the step that is taken.
     void take_window(Entry& entry, std::span<const croupier_decision> rows);
     shm::Result<bool> send_submit(std::span<const croupier_column> columns);

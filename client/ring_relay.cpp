@@ -22,6 +22,13 @@ AnswerBytes sealed(flatbuffers::FlatBufferBuilder& builder, std::uint64_t record
     return bytes_of(builder);
 }
 
+AnswerBytes refusal_message(std::uint64_t record, const shm::Error& error) {
+    flatbuffers::FlatBufferBuilder builder;
+    return sealed(
+        builder, record,
+        wire::CreateRefusalDirect(builder, static_cast<std::uint32_t>(error.code), error.message.c_str()));
+}
+
 }  // namespace
 
 std::optional<AnswerBytes> RingRelay::apply(std::span<const std::uint8_t> record) {
@@ -177,10 +184,7 @@ shm::Result<bool> RingRelay::take(const wire::TakeSteps& record) {
 
 AnswerBytes RingRelay::refusal(std::uint64_t record, const shm::Error& error) {
     news_.push_back({RelayNews::Kind::refused, ring_ == nullptr ? std::string() : name_, error.message});
-    flatbuffers::FlatBufferBuilder builder;
-    return sealed(
-        builder, record,
-        wire::CreateRefusalDirect(builder, static_cast<std::uint32_t>(error.code), error.message.c_str()));
+    return refusal_message(record, error);
 }
 
 void RingRelay::let_go(const std::string& why) {
@@ -206,7 +210,8 @@ std::optional<AnswerBytes> RingRelay::news() {
         return bytes_of(builder);
     }
     if (!usable) {
-        const AnswerBytes answer = refusal(last_record_, usable.error());
+        // No record was refused: the session is over.
+        const AnswerBytes answer = refusal_message(last_record_, usable.error());
         let_go(usable.error().message);
         return answer;
     }

@@ -138,6 +138,14 @@ void LastStage::kill_relay() {
     relay_.wait();
 }
 
+void LastStage::pause_relay() const {
+    ::kill(relay_.pid(), SIGSTOP);
+}
+
+void LastStage::resume_relay() const {
+    ::kill(relay_.pid(), SIGCONT);
+}
+
 std::string LastStage::relay_log() const {
     return text_of(files_.directory() + "/relay.log").value_or("");
 }

@@ -46,6 +46,9 @@ class LastStage {
     // With what else is asked of it on the command line.
     void start_relay(const std::vector<std::string>& more = {});
     void kill_relay();
+    // SIGSTOP, and SIGCONT: it reads nothing in between.
+    void pause_relay() const;
+    void resume_relay() const;
     // SIGTERM: its exit status.
     int stop_relay();
     std::string relay_log() const;

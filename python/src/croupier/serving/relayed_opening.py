@@ -73,9 +73,19 @@ class RelayedOpening:
             root = f"tcp://{self._address}:{port.getsockname()[1]}"
             endpoint, relay_key = self._begin(root, public, private)
             self._logger.info("records go to the relay beside %s of the last stage, from %s", endpoint, root)
-            group = FanOut(
-                root, public_key=public, secret_key=secret, relay_key=relay_key, timeout=_JOIN_PATIENCE
-            )
+            try:
+                group = FanOut(
+                    root, public_key=public, secret_key=secret, relay_key=relay_key, timeout=_JOIN_PATIENCE
+                )
+            except Error as error:
+                if error.name != "timed_out":
+                    raise
+                raise RuntimeError(
+                    f"the relay on the last stage's host did not reach this one at {root} within "
+                    f"{_JOIN_PATIENCE:g} s; let firewalls pass that port (the option relay_port fixes it), "
+                    "set VLLM_HOST_IP to an address that the other host can reach, and ask "
+                    f"`croupier doctor --peer {root.removeprefix('tcp://')}` there"
+                ) from error
         return endpoint, group
 
 

@@ -206,7 +206,7 @@ class Plane:
             if error.name == "peer_gone":
                 raise RuntimeError(
                     f"step {step}: {error}. The relay on the last stage's host has died, or the hosts could "
-                    "not reach each other for more than 10 s: start the engine again"
+                    "not reach each other for seconds: start the engine again"
                 ) from error
             why = str(error)
         raise RuntimeError(
