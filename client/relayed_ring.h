@@ -20,7 +20,8 @@
 namespace croupier::client {
 
 // Checks here what can be checked without the segment, so that the call itself fails. A record waits only for
-// room among those in flight: what the relay refuses fails the next calls and the wait for the step concerned.
+// room among those in flight: what the relay refuses fails the next calls and the wait for the step
+// concerned.
 class RelayedRing final : public SchedulePlace, public StepMessages {
   public:
     static shm::Result<std::unique_ptr<RelayedRing>> attach(const croupier_record_channel& channel,
