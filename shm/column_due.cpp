@@ -161,10 +161,12 @@ bool has_decided(const Segment& segment, std::uint32_t slot, std::uint32_t head,
 }
 
 // Where the row stands if it is right, and all rows between the head and it: one that was decided may have
-// been drafted anew since, and what follows is computed behind that.
+// been drafted anew since, and what follows is computed behind that. Where a text repeats itself, tokens
+// alone do not tell that it came nearer to the head.
 std::optional<std::uint32_t> right_position(const Segment& segment, std::uint32_t slot, std::uint32_t head,
                                             std::uint32_t column) {
     std::optional<std::uint32_t> position;
+    std::uint32_t expected = 0;
     while (column != head) {
         const RowInput input = input_of(segment, slot, column);
         if (input.token < 0 || input.parent < head || input.parent >= column) return std::nullopt;
@@ -172,7 +174,9 @@ std::optional<std::uint32_t> right_position(const Segment& segment, std::uint32_
         // Behind a stop nothing was decided.
         const bool goes_on = parent.error == DecisionError::none && !proto::ends_sequence(parent);
         if (!goes_on || parent.token != input.token) return std::nullopt;
+        if (position && parent.position + 1 != expected) return std::nullopt;
         if (!position) position = parent.position + 1;
+        expected = parent.position;
         column = input.parent;
     }
     return position;

@@ -271,6 +271,17 @@ TEST_CASE("a row behind one that was decided and drafted anew is rejected") {
     CHECK(windows.due(step, 3).due == Due::rejected);
 }
 
+TEST_CASE("a row behind one that was drafted anew nearer to the head is rejected though tokens repeat") {
+    Windows windows;
+    const std::uint64_t step = windows.publish({3, 50, 50, 50});
+    windows.decide(step, 0, 50);
+    windows.decide(step, 1, 50);
+    windows.decide(step, 2, 50);
+    REQUIRE(windows.due(step, 3).outputs == 3);
+    windows.set_input(step, 2, {50, Windows::kHead});
+    CHECK(windows.due(step, 3).due == Due::rejected);
+}
+
 TEST_CASE("a parent that is no earlier row of the window is none") {
     Windows windows;
     const std::uint64_t step = windows.publish({3, 50, 50});
