@@ -57,6 +57,8 @@ class FanOut {
         std::chrono::milliseconds timeout, int wake = -1);
     // False: the root does not read its answers, so nothing was sent.
     virtual shm::Result<bool> answer(std::span<const std::uint8_t> bytes);
+    // After an error: the root closed the group. Otherwise it died, or the connection did.
+    virtual bool closed_by_root() const { return false; }
 };
 
 // Returns when all members have joined. The error timed_out names the members that did not join in time.

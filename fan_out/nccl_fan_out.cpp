@@ -182,6 +182,7 @@ class NcclMember final : public NcclEnd {
         if (failed_) return *failed_;
         return send_receipt({received_, 1}, bytes);
     }
+    bool closed_by_root() const override { return control_->closed_by_root(); }
 
   private:
     shm::Result<bool> send_receipt(const FanOutReceipt& receipt, std::span<const std::uint8_t> answer);

@@ -98,23 +98,24 @@ bool Relay::join_and_serve(const std::atomic<bool>& stop) {
 
 void Relay::serve_group(FanOut& group, const std::atomic<bool>& stop) {
     said_.clear();
-    add(counts_.groups, 1);
     counts_.caught_up_at_ns.store(shm::monotonic_ns(), std::memory_order_relaxed);
     counts_.joined.store(true, std::memory_order_relaxed);
+    add(counts_.groups, 1);
     event_log::write(Event::relay_joined, {{"member", group_.member}, {"members", group_.members}},
                      "joined as member {} of {}", group_.member, group_.members);
     observer_.on_status("serving the scheduler at " + group_.endpoint);
     client::RingRelay ring;
     client::ControlForwarder control(daemon_, group_.keys.peer_public);
     const std::string end = serve(group, ring, control, stop);
-    counts_.joined.store(false, std::memory_order_relaxed);
     counts_.answers_waiting.store(0, std::memory_order_relaxed);
     if (!end.empty()) {
-        add(counts_.groups_lost, 1);
+        add(counts_.groups_lost, group.closed_by_root() ? 0 : 1);
         event_log::write(Event::relay_left, {{"reason", end}}, "{}", end);
     }
     ring.let_go(end.empty() ? "the relay stops" : "its scheduler is gone");
     note(ring);
+    // Last, so that the other counts are right when it is 0.
+    counts_.joined.store(false, std::memory_order_relaxed);
 }
 
 std::optional<client::AnswerBytes> Relay::apply(client::RingRelay& ring, client::ControlForwarder& control,

@@ -15,7 +15,7 @@ namespace croupier::fan_out {
 // The loop writes these counts, and the metrics read them.
 struct RelayCounts {
     std::atomic<std::uint64_t> groups{0};       // joined
-    std::atomic<std::uint64_t> groups_lost{0};  // ended by an error, usually a scheduler's death
+    std::atomic<std::uint64_t> groups_lost{0};  // not closed by the scheduler, which usually died
     std::atomic<std::uint64_t> joins_refused{0};
     std::atomic<std::uint64_t> attachments{0};
     std::atomic<std::uint64_t> records{0};

@@ -63,6 +63,7 @@ class ZmqMember final : public FanOut {
     shm::Result<std::optional<std::span<const std::uint8_t>>> receive(milliseconds timeout,
                                                                       int wake) override;
     shm::Result<bool> answer(std::span<const std::uint8_t> bytes) override;
+    bool closed_by_root() const override { return closed_by_root_; }
 
   private:
     std::string named() const;
@@ -85,6 +86,7 @@ class ZmqMember final : public FanOut {
     Record record_;
     std::uint64_t session_ = 0;
     std::uint64_t received_ = 0;
+    bool closed_by_root_ = false;
     std::optional<shm::Error> failed_;
 };
 
@@ -179,14 +181,17 @@ shm::Result<bool> ZmqMember::accept_record() {
                                                 " came, this member is in session " +
                                                 std::to_string(session_));
     }
-    if (header.kind != FanOutKind::record) return false;
+    if (header.kind != FanOutKind::record && header.kind != FanOutKind::farewell) return false;
     if (header.number != received_ + 1) {
         return fail_for_good(Errc::corrupt_header, "record " + std::to_string(header.number) +
                                                        " came after record " + std::to_string(received_));
     }
     received_ = header.number;
     (void)send_frame(FanOutKind::received, received_, {});
-    return true;
+    if (header.kind == FanOutKind::record) return true;
+    closed_by_root_ = true;
+    return fail_for_good(Errc::peer_gone,
+                         "the root closed the group after record " + std::to_string(received_ - 1));
 }
 
 shm::Result<std::optional<std::span<const std::uint8_t>>> ZmqMember::receive(milliseconds timeout, int wake) {
@@ -207,7 +212,7 @@ shm::Result<std::optional<std::span<const std::uint8_t>>> ZmqMember::receive(mil
             return record;
         }
         if (gone) {
-            return fail_for_good(Errc::peer_gone, "the root closed the connection or died after record " +
+            return fail_for_good(Errc::peer_gone, "the root died, or its connection was cut, after record " +
                                                       std::to_string(received_));
         }
         const auto left = time_left(deadline);
@@ -224,7 +229,7 @@ shm::Result<bool> ZmqMember::answer(std::span<const std::uint8_t> bytes) {
                                                  std::to_string(proto::kMaxAnswerBytes));
     }
     connection_->look();
-    if (lost()) return fail_for_good(Errc::peer_gone, "the root closed the connection or died");
+    if (lost()) return fail_for_good(Errc::peer_gone, "the root died, or its connection was cut");
     return send_frame(FanOutKind::answer, received_, bytes);
 }
 

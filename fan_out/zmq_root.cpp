@@ -20,6 +20,9 @@ using std::chrono::milliseconds;
 
 // A root that only waits for answers checks its members this often.
 constexpr milliseconds kBeat{100};
+// How long it waits for members that do not read when it closes the group.
+constexpr milliseconds kFarewell{1000};
+constexpr milliseconds kBetweenLooks{10};
 // A bound beside the window, so that records with many grammar masks do not add up to gigabytes.
 constexpr std::uint64_t kMostBytesUnderWay = 2 * proto::kMaxRecordBytes;
 // The most unread answers. Beyond them the root does not read the socket, and send() becomes busy.
@@ -40,6 +43,7 @@ class ZmqRoot final : public FanOut {
   public:
     explicit ZmqRoot(const FanOutOptions& options)
         : options_(options), session_(fresh_session()), door_(context_), members_(options.members) {}
+    ~ZmqRoot() override;
 
     shm::Result<bool> begin();
     shm::Result<bool> send(std::span<const std::uint8_t> record) override;
@@ -59,6 +63,7 @@ class ZmqRoot final : public FanOut {
     void refuse(const std::string& identity, const std::string& why);
     shm::Result<bool> send_all(FanOutKind kind, std::uint64_t number, std::span<const std::uint8_t> payload);
     shm::Result<bool> beat_when_due();
+    std::uint64_t received_by_all() const;
     bool busy();
     shm::Error fail_for_good(std::string why);
 
@@ -75,8 +80,21 @@ class ZmqRoot final : public FanOut {
     std::uint64_t bytes_under_way_ = 0;
     std::deque<Answer> answers_;
     Clock::time_point last_sent_;
+    bool begun_ = false;  // the members are welcome
     std::optional<shm::Error> failed_;
 };
+
+// A member may lose what it has not read when the connection ends: the root waits until its farewell is read.
+// A group that a member's death has ended is not closed in order, and the others are not told that it is.
+ZmqRoot::~ZmqRoot() {
+    if (!begun_ || failed_ || !send_all(FanOutKind::farewell, ++sent_, {})) return;
+    const auto deadline = Clock::now() + kFarewell;
+    while (received_by_all() < sent_ && Clock::now() < deadline) {
+        answers_.clear();
+        take_in(kBetweenLooks);
+        if (!send_all(FanOutKind::beat, sent_, {})) return;
+    }
+}
 
 shm::Error ZmqRoot::fail_for_good(std::string why) {
     failed_ = {Errc::peer_gone, std::move(why)};
@@ -136,7 +154,10 @@ shm::Result<bool> ZmqRoot::await_members() {
             members_[i].identity.clear();
             all = false;
         }
-        if (all) return send_all(FanOutKind::welcome, 0, {});
+        if (!all) continue;
+        CROUPIER_TRY(send_all(FanOutKind::welcome, 0, {}));
+        begun_ = true;
+        return true;
     }
 }
 
@@ -230,9 +251,14 @@ shm::Result<bool> ZmqRoot::send_all(FanOutKind kind, std::uint64_t number,
     return true;
 }
 
-bool ZmqRoot::busy() {
+std::uint64_t ZmqRoot::received_by_all() const {
     std::uint64_t received = sent_;
     for (std::size_t i = 1; i < members_.size(); ++i) received = std::min(received, members_[i].received);
+    return received;
+}
+
+bool ZmqRoot::busy() {
+    const std::uint64_t received = received_by_all();
     while (sizes_under_way_.size() > sent_ - received) {
         bytes_under_way_ -= sizes_under_way_.front();
         sizes_under_way_.pop_front();

@@ -12,7 +12,7 @@
 namespace croupier::proto {
 
 constexpr std::uint64_t kFanOutMagic = 0x31304E4146505243ULL;  // "CRPFAN01"
-constexpr std::uint32_t kFanOutVersion = 1;
+constexpr std::uint32_t kFanOutVersion = 2;
 constexpr std::uint32_t kMaxFanOutMembers = 1024;
 // A full batch of 256 grammar masks for a vocabulary of a million is half of it.
 constexpr std::uint64_t kMaxRecordBytes = 64U << 20U;
@@ -27,6 +27,7 @@ enum class FanOutKind : std::uint32_t {
     beat,       // the root to all: finds out who is gone
     received,   // a member to the root: its caller has the record of this number
     answer,     // a member to the root
+    farewell,   // the root to all, numbered as a record: it closes the group
     count_
 };
 

@@ -90,7 +90,7 @@ TEST_CASE("a member refuses, and names, whatever is not the next record of its s
              return proto::fan_out_frame(header, FanOutBytes{1});
          }},
         {"a fan-out's with 0x31304e4146505243", [] { return spoiled(record(2), 0); }},
-        {"the peer speaks fan-out version 17, this build speaks 1", [] { return spoiled(record(2), 8); }},
+        {"the peer speaks fan-out version 18, this build speaks 2", [] { return spoiled(record(2), 8); }},
         {"announces 3 bytes after a header of 64, and has 2",
          [] {
              FanOutBytes frame = record(2);
@@ -100,7 +100,7 @@ TEST_CASE("a member refuses, and names, whatever is not the next record of its s
         {"a frame has 63 bytes, its header alone has 64", [] { return FanOutBytes(63); }},
         {"is damaged: its checksum is", [] { return spoiled(record(2), 66); }},
         {"is damaged: its checksum is", [] { return spoiled(record(2), 24); }},
-        {"a frame is of kind 99, which version 1 does not know",
+        {"a frame is of kind 99, which version 2 does not know",
          [] { return proto::fan_out_frame(header_of(static_cast<FanOutKind>(99)), {}); }},
         {"the root refuses: no",
          [] {
@@ -175,7 +175,7 @@ TEST_CASE("a root refuses strangers by name, and its group goes on without them"
     const auto root = need(opening.get());
     REQUIRE(refusals.size() == 4);
     CHECK_THAT(refusals[0], Contains("a frame has 10 bytes"));
-    CHECK_THAT(refusals[1], Contains("the peer speaks fan-out version 17, this build speaks 1"));
+    CHECK_THAT(refusals[1], Contains("the peer speaks fan-out version 18, this build speaks 2"));
     CHECK_THAT(refusals[2], Contains("member 5 of 2 has no place here"));
     CHECK_THAT(refusals[3], Contains("it has no place in this group"));
     CHECK(need(root->send(FanOutBytes{1, 0, 0, 0, 0, 0, 0, 0})));

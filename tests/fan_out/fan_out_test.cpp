@@ -193,34 +193,46 @@ TEST_CASE("a peer that falls silent without a word is as good as dead after some
         const auto member = need(fan_out::open_fan_out(of_member(options, 1)));
         REQUIRE(need(member->receive(kPatience)));
         root.pause();
-        CHECK_THAT(member->receive(kPatience).error().message, Contains("closed the connection or died"));
+        CHECK_THAT(member->receive(kPatience).error().message,
+                   Contains("the root died, or its connection was cut"));
     }
 }
 
-TEST_CASE("a root that dies is named to its members, after the last record that it sent", "[nccl]") {
+TEST_CASE("a root that ends is named to its members, after the last record that it sent", "[nccl]") {
     const auto transport = GENERATE(Transport::zmq, Transport::nccl);
     if (!can_run(transport)) return;
     const FanOutOptions options = tcp_options(transport, 2);
     Peer root(options, PeerTask::root);
     const auto member = need(fan_out::open_fan_out(of_member(options, 1)));
-    SECTION("while the member waits for another record") {
+    const auto receive_first = [&] {
         const auto first = need(member->receive(kPatience));
         REQUIRE(first);
         CHECK(Record(first->begin(), first->end()) == Record{1, 2, 3});
+    };
+    std::string says = "after record 1";
+    SECTION("by death, while the member waits for another record") {
+        receive_first();
         CHECK_FALSE(need(member->receive(milliseconds(10))));
         root.kill();
+        says = "the root died, or its connection was cut, after record 1";
+    }
+    SECTION("by closing the group") {
+        receive_first();
+        root.end_input();
+        says = "the root closed the group after record 1";
     }
     if (transport == Transport::zmq) {
         SECTION("before the member has looked") {
             CHECK(root.wait() == 0);
-            REQUIRE(need(member->receive(kPatience)));
+            receive_first();
         }
     }
     const auto after = member->receive(kPatience);
     REQUIRE_FALSE(after);
     CHECK(after.error().code == shm::Errc::peer_gone);
-    CHECK_THAT(after.error().message,
-               Contains(options.endpoint) && Contains("closed the connection or died"));
+    CHECK_THAT(after.error().message, Contains(options.endpoint) && Contains(says));
+    if (says.find("died") != std::string::npos) CHECK_FALSE(member->closed_by_root());
+    if (says.find("closed") != std::string::npos) CHECK(member->closed_by_root());
     CHECK(member->answer(Record{1}).error().message == after.error().message);
 }
 

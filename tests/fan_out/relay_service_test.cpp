@@ -132,7 +132,7 @@ TEST_CASE("a service manager is told that a relay is ready, what it does, that i
     CHECK_THAT(stage.relay_log(), Contains("event=relay_stopped"));
 }
 
-TEST_CASE("a relay's metrics count what came, what it refused and whom it lost") {
+TEST_CASE("a relay's metrics count what came and what it refused") {
     const TwoHosts hosts;
     LastStage stage(hosts);
     const std::uint16_t port = free_port();
@@ -157,8 +157,8 @@ TEST_CASE("a relay's metrics count what came, what it refused and whom it lost")
     // With nothing left to do it has caught up.
     CHECK(eventually([&] { return value_of(port, "behind_seconds") < 0.1; }));
     scheduler.leave();
-    CHECK(eventually(
-        [&] { return value_of(port, "groups_lost_total") == 1 && value_of(port, "joined") == 0; }));
+    CHECK(eventually([&] { return value_of(port, "joined") == 0; }));
+    CHECK(value_of(port, "groups_lost_total") == 0);
     CHECK(value_of(port, "attached") == 0);
     CHECK(value_of(port, "steps_in_flight") == 0);
     scheduler.open();
@@ -167,6 +167,28 @@ TEST_CASE("a relay's metrics count what came, what it refused and whom it lost")
     stage.daemon().signal(SIGTERM);
     CHECK(eventually([&] { return value_of(port, "attached") == 0; }));
     CHECK(value_of(port, "records_refused_total") == 0);
+}
+
+TEST_CASE("a relay counts a scheduler that is killed as lost, and one that closes its group as gone") {
+    const TwoHosts hosts;
+    LastStage stage(hosts);
+    const std::uint16_t port = free_port();
+    stage.start_relay({"--metrics", "127.0.0.1:" + std::to_string(port)});
+    const auto serves = [&] { return value_of(port, "joined") == 1; };
+    const auto waits = [&] { return value_of(port, "joined") == 0; };
+    { const RelayGroup group(stage.route()); }
+    REQUIRE(eventually([&] { return value_of(port, "groups_joined_total") == 1; }));
+    REQUIRE(eventually(waits));
+    CHECK(value_of(port, "groups_lost_total") == 0);
+    CHECK_THAT(stage.relay_log(), Contains("the root closed the group"));
+    const Sandbox files;
+    auto process = start_scheduler_process(stage.route(), files.directory() + "/scheduler");
+    REQUIRE(eventually(serves));
+    process.send(SIGKILL);
+    process.wait();
+    REQUIRE(eventually(waits));
+    CHECK(value_of(port, "groups_lost_total") == 1);
+    CHECK_THAT(stage.relay_log(), Contains("the root died, or its connection was cut"));
 }
 
 TEST_CASE("a relay reads its options from the environment, and refuses a name there that is none") {

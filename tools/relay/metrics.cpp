@@ -51,7 +51,7 @@ class Counts : public prometheus::Collectable {
             counter("croupier_relay_groups_joined_total",
                     "Groups joined: one for each connection of a scheduler", all.groups),
             counter("croupier_relay_groups_lost_total",
-                    "Groups that ended because the scheduler left or died", all.groups_lost),
+                    "Groups that ended because the scheduler or its connection died", all.groups_lost),
             counter("croupier_relay_joins_refused_total", "Joins that a scheduler refused",
                     all.joins_refused),
             counter("croupier_relay_sessions_attached_total", "Sessions attached", all.attachments),
