@@ -23,11 +23,23 @@ shm::Result<bool> check_keys(const FanOutOptions& options) {
     return true;
 }
 
+// Over TCP. A source address may stand before the host, with a semicolon.
+bool lacks_brackets(const std::string& endpoint) {
+    const auto begin = endpoint.find_last_of("/;") + 1;
+    const std::string host = endpoint.substr(begin, endpoint.rfind(':') - begin);
+    return !host.starts_with('[') && host.find(':') != std::string::npos;
+}
+
 shm::Result<bool> check(const FanOutOptions& options) {
     const bool over_tcp = options.endpoint.starts_with("tcp://");
     if (!over_tcp && !options.endpoint.starts_with("ipc://")) {
         return shm::fail(Errc::bad_argument, "endpoint is \"" + options.endpoint +
                                                  "\", it should be ipc://<path> or tcp://<host>:<port>");
+    }
+    if (over_tcp && lacks_brackets(options.endpoint)) {
+        return shm::fail(Errc::bad_argument, "endpoint is \"" + options.endpoint +
+                                                 "\", an IPv6 address should stand in brackets, as in "
+                                                 "tcp://[::1]:7001");
     }
     if (options.members < 2 || options.members > proto::kMaxFanOutMembers) {
         return shm::fail(Errc::bad_argument, "members is " + std::to_string(options.members) +

@@ -41,6 +41,8 @@ shm::Result<zmq::socket_t> make_fan_out_socket(zmq::context_t& context, zmq::soc
     socket.set(zmq::sockopt::heartbeat_timeout, kSilenceMs);
     socket.set(zmq::sockopt::maxmsgsize,
                static_cast<std::int64_t>(sizeof(proto::FanOutHeader) + proto::kMaxAnswerBytes));
+    // Names stay IPv4: both hosts must resolve one to the same kind of address.
+    if (options.endpoint.starts_with("tcp://[")) socket.set(zmq::sockopt::ipv6, true);
     if (options.endpoint.starts_with("tcp://")) {
         CROUPIER_TRY(use_curve(socket, type, options));
     }

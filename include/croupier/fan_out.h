@@ -35,8 +35,10 @@ typedef struct croupier_fan_out_options {
     uint32_t size;
     uint32_t version;
     uint32_t transport;
-    uint32_t window;      /* records under way to the slowest member; beyond, sending is busy */
-    const char* endpoint; /* where the root listens: tcp://<host>:<port>, or ipc://<path> on one host */
+    uint32_t window; /* records under way to the slowest member; beyond, sending is busy */
+    /* Where the root listens: tcp://<host>:<port>, or ipc://<path> on one host. The host is an address, IPv6
+     * in [ ], or a name, which is looked up as IPv4. */
+    const char* endpoint;
     /* For a tcp endpoint: Z85 CURVE keys. The peer is the root; to the root: its members, which share one
      * key. */
     const char* own_public_key;

@@ -18,6 +18,7 @@ import pytest
 import croupier
 from croupier import FanOut, Session, Writer
 from croupier.serving import relay as relays
+from croupier.serving import relayed_opening
 from croupier.serving.options import Options
 from croupier.serving.processes import readable
 from croupier.serving.relay import Relay
@@ -190,8 +191,47 @@ def test_a_reserved_port_is_another_program_s_no_more_and_the_fan_out_s_yet() ->
         reserved_port("192.0.2.1", 0)
     with pytest.raises(RuntimeError, match=r"cannot listen at 127.0.0.1:65536.*relay_port"):
         reserved_port("127.0.0.1", 65536)
-    with pytest.raises(RuntimeError, match="fd00::1, and the way .* VLLM_HOST_IP to an IPv4 address"):
-        reserved_port("fd00::1", 0)
+
+
+def test_a_relay_reaches_a_scheduler_by_its_ipv6_address(daemon: Daemon, programs: None, name: str) -> None:
+    try:
+        reserved_port("::1", 0).close()
+    except (OSError, RuntimeError) as error:
+        pytest.skip(f"this machine has no IPv6 loopback address: {error}")
+    begin = Begun([daemon.endpoint])
+    opening = RelayedOpening(Options(), "::1", begin, logging.getLogger("test"), "fewer rows")
+    session = opening.open(lambda session: session(), name=name, vocab=VOCAB, dtype="fp32")
+    assert begin.roots[0].startswith("tcp://[::1]:")
+    session.add(1, [3])
+    session.close()
+    opening.daemon.leave()
+    [relay] = begin.relays
+    assert readable([relay.ended], PATIENCE)
+    relay.close()
+
+
+def test_where_no_relay_comes_the_user_is_told_what_may_be_in_its_way(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(relayed_opening, "_JOIN_PATIENCE", 0.2)
+    roots = []
+
+    def begin(root: str, root_key: str, private: bool) -> tuple[str, str]:
+        roots.append(root)
+        return "ipc:///nowhere", root_key
+
+    opening = RelayedOpening(Options(), "127.0.0.1", begin, logging.getLogger("test"), "fewer rows")
+    with pytest.raises(RuntimeError) as told:
+        opening.open(lambda session: session(), vocab=VOCAB, dtype="fp32")
+    [root] = roots
+    for words in (
+        f"did not reach this one at {root} within 0.2 s",
+        "the option relay_port",
+        "VLLM_HOST_IP",
+        f"`croupier doctor --peer {root.removeprefix('tcp://')}`",
+    ):
+        assert words in str(told.value)
+    assert opening.daemon is None
 
 
 class Begun:
@@ -200,11 +240,13 @@ class Begun:
     def __init__(self, daemons: list[str]) -> None:
         self.daemons = daemons
         self.asked: list[bool] = []
+        self.roots: list[str] = []
         self.relays: list[Relay] = []
 
     def __call__(self, root: str, root_key: str, private: bool) -> tuple[str, str]:
         endpoint = self.daemons[private]
         self.asked.append(private)
+        self.roots.append(root)
         self.relays.append(Relay(endpoint, root, root_key))
         return endpoint, self.relays[-1].key
 

@@ -1,4 +1,4 @@
-// Ports of 127.0.0.1 for tests.
+// Ports of the loopback addresses for tests.
 #pragma once
 
 #include <arpa/inet.h>
@@ -44,6 +44,17 @@ class HeldPort {
 
 inline std::uint16_t free_port() {
     return HeldPort().port();
+}
+
+// Whether sockets can listen at ::1.
+inline bool has_ipv6() {
+    const int fd = ::socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    sockaddr_in6 address{};
+    address.sin6_family = AF_INET6;
+    address.sin6_addr = in6addr_loopback;
+    const bool has = ::bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0;
+    if (fd >= 0) ::close(fd);
+    return has;
 }
 
 }  // namespace croupier::testing

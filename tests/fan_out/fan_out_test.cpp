@@ -236,6 +236,23 @@ TEST_CASE("a root that ends is named to its members, after the last record that 
     CHECK(member->answer(Record{1}).error().message == after.error().message);
 }
 
+TEST_CASE("a group meets at an IPv6 address, with keys") {
+    if (!has_ipv6()) {
+        WARN("skipped: this machine has no IPv6 loopback address");
+        return;
+    }
+    FanOutOptions options = tcp_options(Transport::zmq, 3);
+    options.endpoint = "tcp://[::1]:" + std::to_string(free_port());
+    Group group(options, PeerTask::echo);
+    group.send(Record{6});
+    CHECK(group.answer().bytes == Record{6});
+    CHECK(group.answer().bytes == Record{6});
+    group.end();
+    options.endpoint = "tcp://::1:7001";
+    CHECK_THAT(fan_out::open_fan_out(options).error().message,
+               Contains("tcp://::1:7001") && Contains("in brackets, as in tcp://[::1]:7001"));
+}
+
 TEST_CASE("members who do not join are named when the time is over") {
     FanOutOptions options = tcp_options(Transport::zmq, 4);
     options.join_timeout = milliseconds(3000);

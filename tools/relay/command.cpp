@@ -151,8 +151,10 @@ void add_relay_command(CLI::App& app, int& status) {
         "  croupier relay --root ipc:///run/engine/records.sock \\\n"
         "      --metrics 127.0.0.1:9465 --log-format json");
     relay
-        ->add_option("--root", options->group.endpoint,
-                     "Where the scheduler listens: tcp://<host>:<port>, or ipc://<path> on this host")
+        ->add_option(
+            "--root", options->group.endpoint,
+            "Where the scheduler listens: tcp://<host>:<port>, an IPv6 address in [ ], or ipc://<path> on "
+            "this host")
         ->required();
     relay->add_option("--key-file", options->key_file, "For tcp: a file with this member's secret CURVE key");
     relay->add_option("--root-key", options->group.keys.peer_public,

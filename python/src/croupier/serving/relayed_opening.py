@@ -69,8 +69,9 @@ class RelayedOpening:
 
     def _connected(self, private: bool) -> tuple[str, FanOut]:
         public, secret = FanOut.make_keys()
+        host = f"[{self._address}]" if ":" in self._address else self._address
         with reserved_port(self._address, self._options.relay_port) as port:
-            root = f"tcp://{self._address}:{port.getsockname()[1]}"
+            root = f"tcp://{host}:{port.getsockname()[1]}"
             endpoint, relay_key = self._begin(root, public, private)
             self._logger.info("records go to the relay beside %s of the last stage, from %s", endpoint, root)
             try:
@@ -91,12 +92,7 @@ class RelayedOpening:
 
 def reserved_port(address: str, port: int) -> socket.socket:
     """A port of this host that no other program takes before the fan-out listens there: it may share it."""
-    if ":" in address:
-        raise RuntimeError(
-            f"this host's address for its other hosts is {address}, and the way to the last stage's host "
-            "is by IPv4: set VLLM_HOST_IP to an IPv4 address of this host"
-        )
-    held = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    held = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_STREAM)
     try:
         held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         held.bind((address, port))
