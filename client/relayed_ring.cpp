@@ -57,6 +57,7 @@ shm::Result<bool> RelayedRing::ask_attach(const SessionFacts& facts, const OpenR
         send(builder, wire::CreateAttachSessionDirect(builder, facts.id, request.name.c_str(),
                                                       proto::kSegmentVersion, request.randoms_supplied));
     if (!sent) return sent;
+    Slots by_slot;
     while (true) {
         const auto left = std::chrono::ceil<milliseconds>(deadline - steady_clock::now());
         if (left <= milliseconds::zero()) {
@@ -67,64 +68,11 @@ shm::Result<bool> RelayedRing::ask_attach(const SessionFacts& facts, const OpenR
         CROUPIER_TRY_VALUE(next, next_answer(left));
         if (next == nullptr) continue;
         if (const auto* refusal = next->body_as_Refusal()) return refusal_error(*refusal);
-        if (const auto* attached = next->body_as_SessionAttached()) return take_over(*attached);
-    }
-}
-
-shm::Result<bool> RelayedRing::take_over(const wire::SessionAttached& answer) {
-    if (auto fault = read_geometry(answer.geometry(), geometry_)) {
-        return shm::fail(Errc::bad_geometry, "the relay's answer is of no use: " + *fault);
-    }
-    params_bytes_ = answer.params_bytes();
-    steps_.resize(geometry_.slots);
-    published_ = taken_ = answer.taken();
-    std::map<std::uint32_t, Entry*> by_slot;
-    if (answer.sequences() != nullptr) {
-        for (const auto* live : *answer.sequences()) {
-            if (!sequences_.check_new(live->uid())) continue;
-            Sequence sequence{{}, live->prompt_length(), static_cast<proto::Rng>(live->rng())};
-            if (const auto* output = live->output()) sequence.output.assign(output->begin(), output->end());
-            if (geometry_.token_table_bytes != 0) found_texts_.push_back(read_found_text(*live));
-            sequences_.insert(live->uid(), std::move(sequence));
-            by_slot[live->slot()] = sequences_.find(live->uid()).value();
+        if (const auto* attached = next->body_as_SessionAttached()) {
+            CROUPIER_TRY_VALUE(more_follow, take_over(*attached, by_slot));
+            if (!more_follow) return true;
         }
     }
-    const auto* steps = answer.steps();
-    if (steps == nullptr) return true;
-    if (steps->size() > geometry_.slots) {
-        return shm::fail(Errc::corrupt_header, "the relay's answer has " + std::to_string(steps->size()) +
-                                                   " steps in flight, the session has " +
-                                                   std::to_string(geometry_.slots) + " slots");
-    }
-    for (const auto* step : *steps) {
-        StepSent& slot = slot_of(published_);
-        if (step->uids() != nullptr) slot.uids.assign(step->uids()->begin(), step->uids()->end());
-        slot.record = last_record_;
-        for (std::uint32_t column = 0; column < slot.uids.size(); ++column) {
-            slot.entries.push_back(recall(*step, column, by_slot));
-        }
-        ++published_;
-    }
-    return true;
-}
-
-RelayedRing::Entry* RelayedRing::recall(const wire::StepInFlight& step, std::uint32_t column,
-                                        std::map<std::uint32_t, Entry*>& by_slot) {
-    const std::uint64_t uid = step.uids()->Get(column);
-    const bool known = step.slots() != nullptr && column < step.slots()->size() &&
-                       step.void_columns() != nullptr && column < step.void_columns()->size();
-    Entry*& entry = by_slot[known ? step.slots()->Get(column) : 0];
-    // An earlier client finished it.
-    if (entry == nullptr || entry->uid != uid) entry = sequences_.insert_finished(uid, {});
-    const bool more = column > 0 && slot_of(published_).entries[column - 1] == entry;
-    if (more) {
-        sequences_.enter_row(*entry, column);
-    } else if (known && step.void_columns()->Get(column) == 0) {
-        sequences_.enter(*entry, published_, column);
-    } else {
-        sequences_.enter_void(*entry, published_, column);
-    }
-    return entry;
 }
 
 shm::Result<bool> RelayedRing::send_if_room(const flatbuffers::FlatBufferBuilder& builder) {

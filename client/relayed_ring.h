@@ -83,11 +83,13 @@ class RelayedRing final : public SchedulePlace, public StepMessages {
 
     RelayedRing(const croupier_record_channel& channel, std::string segment_path);
     shm::Result<bool> ask_attach(const SessionFacts& facts, const OpenRequest& request);
-    shm::Result<bool> take_over(const wire::SessionAttached& answer);
-
+    using Slots = std::map<std::uint32_t, Entry*>;  // of the sequence table
+    // True: the answer has another part.
+    shm::Result<bool> take_over(const wire::SessionAttached& answer, Slots& by_slot);
+    void take_over_sequences(const wire::SessionAttached& answer, Slots& by_slot);
+    shm::Result<bool> take_over_steps(const wire::SessionAttached& answer, Slots& by_slot);
     // Finds the sequence of a column in a step that an earlier client published.
-    Entry* recall(const wire::StepInFlight& step, std::uint32_t column,
-                  std::map<std::uint32_t, Entry*>& by_slot);
+    Entry* recall(const wire::StepInFlight& step, std::uint32_t column, Slots& by_slot);
 
     // Sends a record once there is room for it, and reads the answers that are there.
     template <typename Record>

@@ -4,12 +4,22 @@
 #include <variant>
 
 #include "client/record_messages.h"
+#include "proto/fan_out_frame.h"
 #include "proto/segment_header.h"
 
 namespace croupier::client {
 namespace {
 
 using shm::Errc;
+
+// A part of the answer to AttachSession begins no further sequence beyond this. The last one of a part and
+// the steps in flight still fit into a message.
+constexpr std::uint64_t kPartBytes = proto::kMaxAnswerBytes / 2;
+constexpr std::uint64_t kMostOfSequence =
+    2 * sizeof(std::int32_t) * std::uint64_t{proto::kMaxLength + proto::kMaxListTokens};
+constexpr std::uint64_t kMostOfSteps = std::uint64_t{proto::kMaxSlots} * proto::kMaxBatch *
+                                       (sizeof(std::uint64_t) + sizeof(std::uint32_t) + sizeof(bool));
+static_assert(kPartBytes + kMostOfSequence + kMostOfSteps + (1U << 20U) < proto::kMaxAnswerBytes);
 
 AnswerBytes bytes_of(const flatbuffers::FlatBufferBuilder& builder) {
     return {builder.GetBufferPointer(), builder.GetBufferPointer() + builder.GetSize()};
@@ -27,6 +37,24 @@ AnswerBytes refusal_message(std::uint64_t record, const shm::Error& error) {
     return sealed(
         builder, record,
         wire::CreateRefusalDirect(builder, static_cast<std::uint32_t>(error.code), error.message.c_str()));
+}
+
+flatbuffers::Offset<flatbuffers::Vector<flatbuffers::Offset<wire::StepInFlight>>> steps_message(
+    flatbuffers::FlatBufferBuilder& builder, const LocalRing& ring) {
+    std::vector<flatbuffers::Offset<wire::StepInFlight>> steps;
+    for (std::uint64_t step = ring.next_to_take(); step < ring.next_to_publish(); ++step) {
+        const auto uids = ring.uids_of(step);
+        std::vector<bool> voids(uids.size());
+        std::vector<std::uint32_t> slots(uids.size());
+        for (std::size_t column = 0; column < uids.size(); ++column) {
+            voids[column] = ring.is_void(step, column);
+            slots[column] = ring.slot_in(step, column);
+        }
+        const auto all_uids = builder.CreateVector(uids.data(), uids.size());
+        const auto all_voids = builder.CreateVector(voids);
+        steps.push_back(wire::CreateStepInFlight(builder, all_uids, all_voids, builder.CreateVector(slots)));
+    }
+    return builder.CreateVector(steps);
 }
 
 }  // namespace
@@ -52,8 +80,10 @@ std::optional<AnswerBytes> RingRelay::apply(std::span<const std::uint8_t> record
     }
     last_record_ = number;
     if (auto done = carry_out(message); !done) return refusal(number, done.error());
-    if (begins) return attached_answer();
-    return std::nullopt;
+    if (!begins) return std::nullopt;
+    untold_.resize(ring_->list({}));
+    ring_->list(untold_);
+    return attached_part();
 }
 
 shm::Result<bool> RingRelay::carry_out(const wire::Message& message) {
@@ -117,25 +147,11 @@ shm::Result<bool> RingRelay::attach(const wire::AttachSession& record) {
     return true;
 }
 
-AnswerBytes RingRelay::attached_answer() const {
+AnswerBytes RingRelay::attached_part() {
     flatbuffers::FlatBufferBuilder builder;
-    std::vector<flatbuffers::Offset<wire::StepInFlight>> steps;
-    for (std::uint64_t step = ring_->next_to_take(); step < ring_->next_to_publish(); ++step) {
-        const auto uids = ring_->uids_of(step);
-        std::vector<bool> voids(uids.size());
-        std::vector<std::uint32_t> slots(uids.size());
-        for (std::size_t column = 0; column < uids.size(); ++column) {
-            voids[column] = ring_->is_void(step, column);
-            slots[column] = ring_->slot_in(step, column);
-        }
-        const auto all_uids = builder.CreateVector(uids.data(), uids.size());
-        const auto all_voids = builder.CreateVector(voids);
-        steps.push_back(wire::CreateStepInFlight(builder, all_uids, all_voids, builder.CreateVector(slots)));
-    }
-    std::vector<std::uint64_t> uids(ring_->list({}));
-    ring_->list(uids);
     std::vector<flatbuffers::Offset<wire::LiveSequenceInfo>> sequences;
-    for (const std::uint64_t uid : uids) {
+    for (; !untold_.empty() && builder.GetSize() < kPartBytes; untold_.pop_back()) {
+        const std::uint64_t uid = untold_.back();
         const auto live = ring_->found_text(uid);
         if (!live) continue;
         const std::uint32_t slot = ring_->slot_of(uid).value_or(0);
@@ -144,12 +160,13 @@ AnswerBytes RingRelay::attached_answer() const {
         sequences.push_back(
             live_message(builder, live.value(), slot, segment.sequence(slot).prompt_length, params.rng));
     }
+    const bool more_follow = !untold_.empty();
+    const auto steps = more_follow ? 0 : steps_message(builder, *ring_);
     const auto geometry = geometry_bytes(builder, ring_->geometry());
-    const auto all_steps = builder.CreateVector(steps);
     const auto all_sequences = builder.CreateVector(sequences);
     return sealed(builder, last_record_,
-                  wire::CreateSessionAttached(builder, geometry, ring_->next_to_take(), all_steps,
-                                              all_sequences, ring_->params_bytes()));
+                  wire::CreateSessionAttached(builder, geometry, ring_->next_to_take(), steps, all_sequences,
+                                              ring_->params_bytes(), more_follow));
 }
 
 shm::Result<bool> RingRelay::add(const wire::AddSequence& record) {
@@ -192,6 +209,7 @@ void RingRelay::let_go(const std::string& why) {
     news_.push_back({RelayNews::Kind::let_go, name_, why});
     signal_.reset();  // its thread reads the ring
     ring_.reset();
+    untold_.clear();
 }
 
 std::uint64_t RingRelay::steps_in_flight() const {
@@ -200,6 +218,7 @@ std::uint64_t RingRelay::steps_in_flight() const {
 
 std::optional<AnswerBytes> RingRelay::news() {
     if (ring_ == nullptr) return std::nullopt;
+    if (!untold_.empty()) return attached_part();
     signal_->clear();
     // Read before the decided steps, so that steps decided before the session ended go out first.
     const auto usable = ring_->check_usable();

@@ -34,7 +34,8 @@ class RingRelay {
         allowed_id_ = session_id;
         allowed_path_ = std::move(segment_path);
     }
-    // `record` is aligned for every type. Returns the answer, if the record has one.
+    // `record` is aligned for every type. Returns the answer, if the record has one. news() has the rest of
+    // an answer that is too long for one message.
     std::optional<AnswerBytes> apply(std::span<const std::uint8_t> record);
     // The next message that answers no record: a decided step, the daemon's death or return, or the session's
     // end.
@@ -56,7 +57,8 @@ class RingRelay {
     shm::Result<bool> add(const wire::AddSequence& record);
     shm::Result<bool> submit(const wire::SubmitStep& record);
     shm::Result<bool> take(const wire::TakeSteps& record);
-    AnswerBytes attached_answer() const;
+    // The next part of the answer to AttachSession; the last one, when untold_ is empty.
+    AnswerBytes attached_part();
     AnswerBytes refusal(std::uint64_t record, const shm::Error& error);
 
     std::uint64_t allowed_id_ = 0;
@@ -69,6 +71,7 @@ class RingRelay {
     std::optional<bool> alive_told_;
     std::vector<croupier_column> columns_;
     std::vector<RelayNews> news_;
+    std::vector<std::uint64_t> untold_;  // live sequences that stand in no part of that answer yet
 };
 
 }  // namespace croupier::client

@@ -290,4 +290,26 @@ void RemoteScheduler::close() {
     group_.reset();
 }
 
+client::OpenOptions options_through(const RelayGroup& group) {
+    client::OpenOptions options;
+    options.vocab = RemoteScheduler::kVocab;
+    options.tp = 2;
+    options.max_batch = 8;
+    options.max_sequences = 16;
+    options.max_length = 256;
+    options.timeout_ms = 20000;
+    options.relay = group.channel();
+    return options;
+}
+
+Tokens served_locally(std::uint64_t sequences, std::size_t tokens_each, bool masked) {
+    const DaemonProcess daemon(kTwoSamplers, "", program_beside("croupierd"));
+    EngineShape shape;
+    shape.masked = masked;
+    SmallEngine engine(daemon.endpoint(), "local", shape);
+    engine.admit(static_cast<std::uint32_t>(sequences));
+    engine.steps(static_cast<int>(tokens_each));
+    return engine.streams();
+}
+
 }  // namespace croupier::testing

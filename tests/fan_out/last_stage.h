@@ -124,6 +124,13 @@ class RemoteScheduler {
     std::uint32_t again_ = 0;
 };
 
+// A small session's, over that group.
+client::OpenOptions options_through(const RelayGroup& group);
+
+// The tokens that a session of this host gives for the same requests, every decision checked against the
+// reference.
+Tokens served_locally(std::uint64_t sequences, std::size_t tokens_each, bool masked = false);
+
 // A scheduler in a process of its own, that says each token it has as "uid position token".
 constexpr std::uint64_t kProcessSequences = 6;
 testing::ChildProcess start_scheduler_process(const Route& route, const std::string& output);

@@ -23,17 +23,6 @@ using Catch::Contains;
 
 namespace {
 
-// The same requests on a session of this host, every decision checked against the reference.
-Tokens served_locally(std::uint64_t sequences, std::size_t tokens_each, bool masked = false) {
-    const DaemonProcess daemon(kTwoSamplers, "", program_beside("croupierd"));
-    EngineShape shape;
-    shape.masked = masked;
-    SmallEngine engine(daemon.endpoint(), "local", shape);
-    engine.admit(static_cast<std::uint32_t>(sequences));
-    engine.steps(static_cast<int>(tokens_each));
-    return engine.streams();
-}
-
 // Finished where the session is, and named by a step in flight there.
 bool is_ending(const std::string& segment_path, std::uint64_t uid) {
     const auto segment = shm::Segment::attach(segment_path, shm::Access::read_only);
@@ -86,18 +75,6 @@ std::string failure_of_waiting(RemoteScheduler& scheduler) {
         return !failure.empty();
     });
     return failure;
-}
-
-client::OpenOptions options_through(const RelayGroup& group) {
-    client::OpenOptions options;
-    options.vocab = RemoteScheduler::kVocab;
-    options.tp = 2;
-    options.max_batch = 8;
-    options.max_sequences = 16;
-    options.max_length = 256;
-    options.timeout_ms = 20000;
-    options.relay = group.channel();
-    return options;
 }
 
 std::string failure_of_going_on(RemoteScheduler& scheduler) {
