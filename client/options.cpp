@@ -5,9 +5,12 @@
 
 #include "client/abi_fields.h"
 #include "client/known_structs.h"
+#include "client/schedule_place.h"
 #include "proto/default_paths.h"
+#include "proto/fan_out_frame.h"
 #include "proto/hotness_order.h"
 #include "proto/segment_header.h"
+#include "proto/wire.h"
 #include "shm/caller_struct.h"
 #include "shm/hotness_file.h"
 #include "text/text_error.h"
@@ -37,6 +40,20 @@ std::optional<std::string> flags_fault(const croupier_open_options& options) {
         if (value > 1) return std::string(name) + " is " + std::to_string(value) + ", allowed is 0 to 1";
     }
     return std::nullopt;
+}
+
+// A step's record has its masks, and little beside them.
+std::optional<std::string> masks_fault(const Geometry& geometry) {
+    constexpr std::uint64_t kMostMaskBytes = proto::kMaxRecordBytes - (1U << 20U);
+    static_assert(kMostMaskBytes + (proto::kMaxBatch + 64) * sizeof(wire::ColumnEntry) <=
+                  proto::kMaxRecordBytes);
+    const std::uint64_t each = mask_words(geometry.vocab) * sizeof(std::uint32_t);
+    const std::uint64_t all = geometry.mask_rows * each;
+    if (all <= kMostMaskBytes) return std::nullopt;
+    return "the " + std::to_string(geometry.mask_rows) + " grammar masks of a step (mask_rows) are " +
+           std::to_string(all) + " bytes for a vocabulary of " + std::to_string(geometry.vocab) +
+           ", through a relay they may be " + std::to_string(kMostMaskBytes) +
+           ": open the session with a mask_rows of at most " + std::to_string(kMostMaskBytes / each);
 }
 
 std::optional<std::string> options_fault(const croupier_open_options& options, const Geometry& geometry) {
@@ -85,6 +102,7 @@ std::optional<std::string> options_fault(const croupier_open_options& options, c
                "NULL";
     }
     if (auto fault = proto::geometry_fault(geometry)) return fault;
+    if (auto fault = relay != nullptr ? masks_fault(geometry) : std::nullopt) return fault;
     const bool sent = options.decisions_over_zmq != 0 || relay != nullptr;
     auto fault = sent ? proto::sending_fault(geometry) : std::nullopt;
     if (fault && relay == nullptr) *fault += ", or take decisions from the ring";

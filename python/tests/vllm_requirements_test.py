@@ -16,6 +16,7 @@ def engine(**other: Any) -> SimpleNamespace:
         "hf_config": None,
         "hf_text_config": None,
         "return_sampling_mask": False,
+        "get_vocab_size": lambda: 152064,
     }
     parallel = {
         "pipeline_parallel_size": 1,
@@ -120,6 +121,14 @@ def speculating(method: str = "eagle3", rejection: str = "standard", drafts: int
 @pytest.fixture
 def newest(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compat, "current", lambda: compat.RELEASES[-1])
+
+
+def test_on_several_hosts_a_step_s_masks_must_fit_into_a_record(newest: None) -> None:
+    assert faults(engine(nnodes_within_dp=2, max_num_seqs=3475)) == []
+    [fault] = faults(engine(nnodes_within_dp=2, max_num_seqs=3476))
+    assert "a step of 3476 grammar masks for a vocabulary of 152064 is too long for a record" in fault
+    assert "max_num_seqs up to 3475 would be right" in fault
+    assert faults(engine(max_num_seqs=3476)) == []
 
 
 @pytest.mark.parametrize("method", ["ngram", "ngram_gpu", "draft_model", "mtp", "eagle", "eagle3", "dspark"])

@@ -41,6 +41,22 @@ shm::Errc code_of(const croupier_error& error) {
     return static_cast<shm::Errc>(error.code);
 }
 
+// To a relay that cannot be reached.
+int no_way(croupier_error* error) {
+    std::strcpy(error->text, "no way");
+    return -1;
+}
+
+croupier_record_channel failing_channel() {
+    croupier_record_channel channel;
+    croupier_record_channel_init(&channel);
+    channel.send = [](void*, const void*, size_t, croupier_error* error) { return no_way(error); };
+    channel.receive = [](void*, uint32_t, const void**, size_t*, croupier_error* error) {
+        return no_way(error);
+    };
+    return channel;
+}
+
 // A listening socket that never answers.
 class DeafSocket {
   public:
@@ -228,13 +244,31 @@ TEST_CASE("a step that is too large to be sent is refused, and the ring proposed
     options.decisions_over_zmq = 1;
     CHECK_THAT(failed_open(options).text,
                Contains("a smaller max_support, max_logprobs or max_batch, or take decisions from the ring"));
-    croupier_record_channel channel;
-    croupier_record_channel_init(&channel);
-    channel.send = [](void*, const void*, size_t, croupier_error*) { return -1; };
-    channel.receive = [](void*, uint32_t, const void**, size_t*, croupier_error*) { return -1; };
+    const croupier_record_channel channel = failing_channel();
     options.relay = &channel;
     CHECK_THAT(failed_open(options).text, Contains("endpoint and relay are both given"));
     options.endpoint = nullptr;
     CHECK_THAT(failed_open(options).text,
                Contains("a smaller max_support, max_logprobs or max_batch") && !Contains("from the ring"));
+}
+
+TEST_CASE("through a relay, masks that no record of a step can have are refused when the session is opened") {
+    const croupier_record_channel channel = failing_channel();
+    client::OpenOptions options;
+    options.relay = &channel;
+    options.vocab = 131072;
+    options.max_batch = 4096;
+    // Each is 16,384 bytes, and 64 MiB is 4096 of them.
+    options.mask_rows = 4033;
+    const croupier_error error = failed_open(options);
+    CHECK(code_of(error) == shm::Errc::bad_argument);
+    CHECK_THAT(error.text, Contains("the 4033 grammar masks of a step (mask_rows) are 66076672 bytes") &&
+                               Contains("a vocabulary of 131072") && Contains("they may be 66060288") &&
+                               Contains("a mask_rows of at most 4032"));
+    options.mask_rows = 4032;
+    CHECK_THAT(failed_open(options).text, Contains("no way"));
+    options.relay = nullptr;
+    options.endpoint = "inproc://x";
+    options.mask_rows = 4096;
+    CHECK_THAT(failed_open(options).text, Contains("inproc://x"));
 }

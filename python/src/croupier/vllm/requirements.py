@@ -10,6 +10,9 @@ from . import compat, speculation
 from .compat import installed_release
 from .options import Options
 
+# Of one step, through a relay (client/options.cpp).
+_MOST_MASK_BYTES = 63 << 20
+
 
 def check_engine(vllm_config: Any) -> None:
     """Raises a ValueError that names what this engine has and what would be right."""
@@ -73,7 +76,7 @@ def faults(vllm_config: Any) -> list[str]:
     if parallel.prefill_context_parallel_size > 1:
         found.append("prefill_context_parallel_size is above 1; 1 would be right")
     if spans_hosts(vllm_config):
-        found += _faults_of_hosts(parallel)
+        found += _faults_of_hosts(vllm_config)
     if options.head:
         found += _faults_of_head(vllm_config)
     transfer = getattr(vllm_config, "kv_transfer_config", None)
@@ -99,8 +102,9 @@ def spans_hosts(vllm_config: Any) -> bool:
     return vllm_config.parallel_config.nnodes_within_dp > 1
 
 
-def _faults_of_hosts(parallel: Any) -> list[str]:
+def _faults_of_hosts(vllm_config: Any) -> list[str]:
     found = []
+    parallel = vllm_config.parallel_config
     ranks, each = parallel.tensor_parallel_size, parallel.local_world_size
     if each % ranks:
         found.append(
@@ -110,6 +114,14 @@ def _faults_of_hosts(parallel: Any) -> list[str]:
         )
     if not compat.current().spans_hosts:
         found.append("its workers are on several hosts; vLLM 0.33, or one host, would be right")
+    masks, vocab = speculation.masks_of(vllm_config), vllm_config.model_config.get_vocab_size()
+    most = _MOST_MASK_BYTES // (-(-vocab // 32) * 4)
+    if masks > most:
+        found.append(
+            f"max_num_seqs is {vllm_config.scheduler_config.max_num_seqs}, and a step of {masks} grammar "
+            f"masks for a vocabulary of {vocab} is too long for a record to the last stage's host; "
+            f"max_num_seqs up to {most} would be right"
+        )
     return found
 
 
