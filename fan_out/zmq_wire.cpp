@@ -11,7 +11,7 @@ namespace {
 
 // A process that dies closes its connection, which its peer sees at once. A host that vanishes does not:
 // libzmq's own thread notices its silence after this long, whatever the caller is doing. A link may be cut
-// for some 7 seconds: TCP sends again 3, 6.4 and 12.8 seconds after the first time, and nothing in between.
+// for 6 seconds: TCP sends again 3, 6.4 and 12.8 seconds after the first time, and nothing in between.
 constexpr int kHeartbeatMs = 1000;
 constexpr int kSilenceMs = 10000;
 // Messages that were sent just before a member leaves still go out, unless their reader is gone.

@@ -1,6 +1,6 @@
 """Two hosts on one machine: each has a network namespace, its own /dev/shm and a folder for runtime files.
 
-As root. Between them is a pair of virtual interfaces, which may have a delay (tc netem) and may be cut.
+As root. Between them is a pair of virtual interfaces, which tc may delay (netem) or cut (bpf).
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ from typing import Any, NamedTuple
 ADDRESSES = ("10.231.8.1", "10.231.8.2")
 INTERFACE = "croupier0"
 _OWN_MEMORY = 'mount -t tmpfs -o "size=$0" tmpfs /dev/shm && exec "$@"'
+# A program that returns TC_ACT_SHOT.
+_DROP = ("bpf", "direct-action", "bytecode", "1,6 0 0 2")
 _CLONE_NEWNS, _CLONE_NEWNET = 0x00020000, 0x40000000
 
 
@@ -27,12 +29,16 @@ class CannotError(RuntimeError):
 
 
 def ip(*words: str) -> None:
+    _run("ip", *words)
+
+
+def _run(*command: str) -> None:
     try:
-        done = subprocess.run(["ip", *words], capture_output=True, text=True, check=False)
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
     except FileNotFoundError as error:
-        raise CannotError("there is no `ip` (package iproute2)") from error
+        raise CannotError(f"there is no `{command[0]}` (package iproute2)") from error
     if done.returncode != 0:
-        raise CannotError(f"ip {' '.join(words)}: {done.stderr.strip()}")
+        raise CannotError(f"{' '.join(command)}: {done.stderr.strip()}")
 
 
 class Place(NamedTuple):
@@ -143,12 +149,19 @@ class TwoHosts:
         )
 
     def cut(self, seconds: float) -> None:
-        """Nothing comes through for so long."""
-        ip("-n", self._names[1], "link", "set", INTERFACE, "down")
+        """Nothing comes through for so long, and neither host is told.
+
+        Each drops what arrives: an interface that is down, or a queue that drops, tells the sender's TCP.
+        """
         try:
+            for name in self._names:
+                _run("tc", "-n", name, "qdisc", "add", "dev", INTERFACE, "ingress")
+                _run("tc", "-n", name, "filter", "add", "dev", INTERFACE, "ingress", *_DROP)
             time.sleep(seconds)  # It is what is measured, and waits for nothing.
         finally:
-            ip("-n", self._names[1], "link", "set", INTERFACE, "up")
+            for name in self._names:
+                with contextlib.suppress(CannotError):
+                    _run("tc", "-n", name, "qdisc", "del", "dev", INTERFACE, "ingress")
 
 
 class OneNetwork(TwoHosts):

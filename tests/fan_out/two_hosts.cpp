@@ -86,6 +86,24 @@ TwoHosts::~TwoHosts() {
     }
 }
 
+// A host that drops what it would send is told of it by its own queue, and its TCP sends again sooner. So
+// drop what arrives. The program returns TC_ACT_SHOT.
+bool TwoHosts::cut() const {
+    bool all = true;
+    for (const std::string& name : {engine_, stage_}) {
+        const std::string tc = "tc -n " + name;
+        all = all && run(tc + " qdisc add dev croupier0 ingress") &&
+              run(tc + " filter add dev croupier0 ingress bpf direct-action bytecode '1,6 0 0 2'");
+    }
+    if (!all) mend();
+    return all;
+}
+
+void TwoHosts::mend() const {
+    for (const std::string& name : {engine_, stage_})
+        (void)run("tc -n " + name + " qdisc del dev croupier0 ingress");
+}
+
 void TwoHosts::within(const std::string& name, const std::function<void()>& work) {
     if (name.empty()) return work();
     const Namespace inside(name);

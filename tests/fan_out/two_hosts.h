@@ -22,6 +22,10 @@ class TwoHosts {
     // What `work` starts, processes, threads and sockets, is on that host.
     void on_engine_host(const std::function<void()>& work) const { within(engine_, work); }
     void on_stage_host(const std::function<void()>& work) const { within(stage_, work); }
+    // Of two namespaces: from now on each host drops what comes from the other, and neither is told. False:
+    // this kernel cannot.
+    bool cut() const;
+    void mend() const;
 
   private:
     static void within(const std::string& name, const std::function<void()>& work);
