@@ -87,8 +87,14 @@ def engine(folder: Path, options: dict[str, Any] | None, **flags: Any) -> Iterat
         plugin(site / "speculation", "cpu_speculation")
     # Schedulers are processes of their own.
     paths = [str(ON_CPU), str(site), str(BENCH)]
-    # Else SGLang looks for kernels of vLLM's.
-    changed = {"SGLANG_USE_CPU_ENGINE": "1", "TORCH_COMPILE_DISABLE": "1", "XDG_RUNTIME_DIR": str(folder)}
+    changed = {
+        # Else SGLang looks for kernels of vLLM's.
+        "SGLANG_USE_CPU_ENGINE": "1",
+        "TORCH_COMPILE_DISABLE": "1",
+        # More threads wait for each other, spinning: a step of this model takes many times as long.
+        "OMP_NUM_THREADS": "1",
+        "XDG_RUNTIME_DIR": str(folder),
+    }
     sys.path.insert(0, str(ON_CPU))
     if "speculative_algorithm" in flags:
         # SGLang's sources for n-grams lack an include.
