@@ -74,19 +74,33 @@ def tokenizer(folder: Path) -> None:
     (folder / "tokenizer_config.json").write_text(json.dumps(config))
 
 
+def weights(folder: Path, **config: Any) -> None:
+    """As a file, of which each of several ranks loads its part; with `load_format="auto"`."""
+    import torch
+    from transformers import Qwen2Config, Qwen2ForCausalLM
+
+    torch.manual_seed(5)
+    made = Qwen2ForCausalLM(Qwen2Config(**{**CONFIG, "initializer_range": 0.4, **config}))
+    made.save_pretrained(folder / "model")
+
+
 @contextmanager
-def engine(folder: Path, options: dict[str, Any] | None, **flags: Any) -> Iterator[Any]:
-    """`options` of Croupier; None: SGLang's own sampler."""
+def engine(
+    folder: Path, options: dict[str, Any] | None, config: dict[str, Any] | None = None, **flags: Any
+) -> Iterator[Any]:
+    """`options` of Croupier; None: SGLang's own sampler. `config`: what the model has otherwise."""
     model, site = folder / "model", folder / "site"
     model.mkdir(exist_ok=True)
-    (model / "config.json").write_text(json.dumps(CONFIG))
+    (model / "config.json").write_text(json.dumps({**CONFIG, **(config or {})}))
     if not flags.get("skip_tokenizer_init", True):
         tokenizer(model)
     if not site.exists():
         plugin(site, "weights")
         plugin(site / "speculation", "cpu_speculation")
     # Schedulers are processes of their own.
-    paths = [str(ON_CPU), str(site), str(BENCH)]
+    paths = [str(ON_CPU), str(BENCH)]
+    if "load_format" not in flags:
+        paths.insert(1, str(site))
     changed = {
         # Else SGLang looks for kernels of vLLM's.
         "SGLANG_USE_CPU_ENGINE": "1",
@@ -95,6 +109,10 @@ def engine(folder: Path, options: dict[str, Any] | None, **flags: Any) -> Iterat
         "OMP_NUM_THREADS": "1",
         "XDG_RUNTIME_DIR": str(folder),
     }
+    if flags.get("tp_size", 1) > 1:
+        # A core for each rank, and gloo: there is an NCCL here, without a GPU.
+        changed["SGLANG_CPU_OMP_THREADS_BIND"] = "|".join(["0"] * flags["tp_size"])
+        changed["SGLANG_NCCL_SO_PATH"] = "none"
     sys.path.insert(0, str(ON_CPU))
     if "speculative_algorithm" in flags:
         # SGLang's sources for n-grams lack an include.

@@ -84,7 +84,8 @@ class OpenSession:
             self._ends = ends.pop_all()
         seeds = random.Random(f"{scheduler.server_args.random_seed} {replica}")
         self.sequences = Sequences(self.session, geometry["vocab"], seeds)
-        self._words = -(-geometry["vocab"] // 32)
+        self._vocab = geometry["vocab"]
+        self._words = -(-self._vocab // 32)
         self._last: list[Any] = []
         self._last_sequences: list[Sequence] = []
         self._last_uids: list[int] = []
@@ -162,7 +163,9 @@ class OpenSession:
     def verify(self, batch: Batch, answer: Any) -> None:
         names = [batch.reqs[place].rid for place in batch.places for _ in range(batch.window)]
         sequences = [sequence for sequence in batch.sequences for _ in range(batch.window)]
-        self._verifier.look(batch.step, names, sequences, batch.masks, batch.rows, answer, self.session)
+        # Ranks' parts are padded.
+        rows = batch.rows[:, : self._vocab]
+        self._verifier.look(batch.step, names, sequences, batch.masks, rows, answer, self.session)
         # SGLang ends its schedulers by SIGKILL.
         self._verifier.save()
 
