@@ -26,6 +26,7 @@ GRAMMAR, PARAMETERS = "srt/constrained/base_grammar_backend.py", "srt/sampling/s
 TREES, DRAFTS = "srt/speculative/eagle_utils.py", "srt/speculative/eagle_info.py"
 NGRAMS, SPECULATION = "srt/speculative/ngram_info.py", "srt/speculative/spec_utils.py"
 VERIFY = "srt/speculative/eagle_worker_common.py"
+STAGES = "srt/managers/scheduler_pp_mixin.py"
 WORKER, RELAY = "srt/managers/tp_worker.py", "srt/managers/overlap_utils.py"
 
 # fmt: off
@@ -39,6 +40,10 @@ SEAMS = [
     Seam(SCHEDULER, "Scheduler", "run_batch", ["self", "batch"]),
     Seam(SCHEDULER, "Scheduler", "process_batch_result", ["self", "batch", "result"]),
     Seam(SCHEDULER, "Scheduler", "run_event_loop", ["self"]),
+    Seam(STAGES, "SchedulerPPMixin", "_pp_send_output_to_next_stage",
+         ["self", "next_first_rank_mb_id", "mbs", "last_rank_comm_queue", "pp_outputs"]),
+    Seam(STAGES, "SchedulerPPMixin", "_pp_prep_batch_result", ["self", "batch", "mb_metadata", "pp_outputs"]),
+    Seam(SCHEDULER, "Scheduler", "pp_group"),
     Seam(SCHEDULER, "Scheduler", "chunked_req"),
     Seam(SCHEDULER, "Scheduler", "max_running_requests"),
     Seam(SCHEDULER, "Scheduler", "max_total_num_tokens"),
@@ -92,6 +97,11 @@ CALLS = [
          "logits_output, forward_batch"),
     Call(LOGITS, "LogitsProcessor._get_logits", "self._copy_logits_to_buffer",
          "logits, logits_metadata, use_buffer=use_logits_buffer"),
+    Call(STAGES, "SchedulerPPMixin._pp_send_recv_and_preprocess_output_tensors",
+         "self._pp_send_output_to_next_stage",
+         "next_first_rank_mb_id, mbs, last_rank_comm_queue, pp_outputs"),
+    Call(STAGES, "SchedulerPPMixin._pp_send_recv_and_preprocess_output_tensors", "self._pp_prep_batch_result",
+         "target, mb_metadata[next_mb_id], next_pp_outputs"),
     Call(VERIFY, "run_eagle_verify", "eagle_sample", "verify_input, batch, logits_output, grammar_mask"),
     Call("srt/speculative/ngram_worker.py", "NGRAMWorker.forward_batch_generation", "eagle_sample",
          "verify_input, batch, logits_output, grammar_mask"),
@@ -101,6 +111,14 @@ CALLS = [
 RELIED = [
     (SCHEDULER, "Scheduler.event_loop_overlap"),
     (SCHEDULER, "Scheduler.launch_batch_sample_if_needed"),
+    (STAGES, "SchedulerPPMixin.event_loop_pp"),
+    (STAGES, "SchedulerPPMixin._pp_launch_batch"),
+    (STAGES, "SchedulerPPMixin._pp_prepare_tensor_dict"),
+    (STAGES, "SchedulerPPMixin._pp_send_dict_to_next_stage"),
+    (STAGES, "SchedulerPPMixin._pp_make_skip_output_result"),
+    ("srt/managers/utils.py", "get_logprob_dict_from_result"),
+    ("srt/managers/utils.py", "get_logprob_from_pp_outputs"),
+    ("srt/distributed/parallel_state.py", "GroupCoordinator.send_tensor_dict"),
     (BATCH, "Req.reset_for_retract"),
     (BATCH, "Req.update_finish_state"),
     (LOGITS, "LogitsProcessor.forward"),

@@ -1,11 +1,12 @@
 """A plugin of SGLang's for measurements: random weights that make logits as uneven as a model's.
 
 `--load-format dummy` leaves weights so small that all logits are nearly equal. Both sides of a comparison
-have these; each rank's are the same in each run.
+have these; each rank's are the same in each run, and those of a layer the same on any pipeline stage.
 """
 
 from __future__ import annotations
 
+import zlib
 from typing import Any
 
 
@@ -21,7 +22,7 @@ def _after_load(loaded: Any, runner: Any, *given: Any, **named: Any) -> None:
     import torch
 
     with torch.no_grad():
-        for number, (name, weight) in enumerate(runner.model.named_parameters()):
+        for name, weight in runner.model.named_parameters():
             if "norm" in name:
                 weight.fill_(1)
             elif name.endswith("bias"):
@@ -32,5 +33,5 @@ def _after_load(loaded: Any, runner: Any, *given: Any, **named: Any) -> None:
             else:
                 # A row of logits of this width has a deviation of about 3.
                 scale = 3 * weight.shape[-1] ** -0.5 if "lm_head" in name else 0.02
-                random = torch.Generator(weight.device).manual_seed(number)
+                random = torch.Generator(weight.device).manual_seed(zlib.crc32(name.encode()))
                 weight.normal_(0, scale, generator=random)

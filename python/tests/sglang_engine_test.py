@@ -26,12 +26,18 @@ SCHEMA = json.dumps(
 )
 
 
-def ask(folder: Path, options: dict[str, Any] | None, calls: list[dict[str, Any]], **flags: Any) -> list[Any]:
+def ask(
+    folder: Path,
+    options: dict[str, Any] | None,
+    calls: list[dict[str, Any]],
+    probe: str = "sglang_probe.py",
+    **flags: Any,
+) -> list[Any]:
     """The answers of an engine of its own; an error's text in place of a refused call's."""
     asked = json.dumps({"options": options, "flags": flags, "calls": calls})
-    probe = str(Path(__file__).with_name("sglang_probe.py"))
+    program = str(Path(__file__).with_name(probe))
     ran = subprocess.run(
-        [sys.executable, probe, str(folder)], input=asked, capture_output=True, text=True, timeout=400
+        [sys.executable, program, str(folder)], input=asked, capture_output=True, text=True, timeout=400
     )
     found = [line for line in ran.stdout.splitlines() if line.startswith("ANSWERS ")]
     assert found, ran.stdout[-3000:] + ran.stderr[-6000:]

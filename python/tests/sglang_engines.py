@@ -102,17 +102,17 @@ def engine(
     if "load_format" not in flags:
         paths.insert(1, str(site))
     changed = {
-        # Else SGLang looks for kernels of vLLM's.
+        # Else SGLang looks for kernels of vLLM's, and takes torch's NCCL for a group of several ranks.
         "SGLANG_USE_CPU_ENGINE": "1",
+        "SGLANG_NCCL_SO_PATH": "none",
         "TORCH_COMPILE_DISABLE": "1",
         # More threads wait for each other, spinning: a step of this model takes many times as long.
         "OMP_NUM_THREADS": "1",
         "XDG_RUNTIME_DIR": str(folder),
     }
     if flags.get("tp_size", 1) > 1:
-        # A core for each rank, and gloo: there is an NCCL here, without a GPU.
+        # A core for each rank.
         changed["SGLANG_CPU_OMP_THREADS_BIND"] = "|".join(["0"] * flags["tp_size"])
-        changed["SGLANG_NCCL_SO_PATH"] = "none"
     sys.path.insert(0, str(ON_CPU))
     if "speculative_algorithm" in flags:
         # SGLang's sources for n-grams lack an include.

@@ -34,6 +34,7 @@ SERVER: dict[str, Any] = {
     "device": "cuda",
     "sampling_backend": "flashinfer",
     "tp_size": 1,
+    "pp_size": 1,
     "dp_size": 1,
 }
 
@@ -172,7 +173,7 @@ def test_what_cannot_be_done_is_refused(more: dict[str, Any], sampling: dict[str
     ("flags", "said"),
     [
         ({"speculative_algorithm": "DFLASH"}, "speculative_algorithm is 'DFLASH'; EAGLE, EAGLE3"),
-        ({"pp_size": 2}, "pp_size is 2"),
+        ({"pp_size": 2}, "pp_size is 2: pipeline parallelism was never run on GPUs"),
         ({"nnodes": 2}, "nnodes is 2"),
         ({"enable_dp_attention": True}, "enable_dp_attention is True"),
         ({"disaggregation_mode": "decode"}, "disaggregation_mode is 'decode'"),
@@ -196,6 +197,7 @@ def test_an_engine_is_refused_by_its_flag(flags: dict[str, Any], said: str) -> N
         ({"speculative_adaptive": True}, "speculative_adaptive is True"),
         ({"enable_multi_layer_eagle": True}, "enable_multi_layer_eagle is True"),
         ({"tp_size": 2}, "speculative decoding is on and tp_size is 2"),
+        ({"pp_size": 2}, "speculative decoding is on and pp_size is 2"),
         ({"speculative_num_draft_tokens": 33}, "with 2 batches in flight; up to 32 would be right"),
         ({"max_running_requests": 5000}, "more than 16384 rows a step"),
     ],
@@ -223,8 +225,20 @@ def test_made_up_acceptance_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "SGLANG_SIMULATE_ACC_LEN is set" in found
 
 
-def test_untested_ranks_start_where_that_is_asked_for() -> None:
-    assert faults(SimpleNamespace(**{**SERVER, "tp_size": 2}), Options(untested=True)) == []
+@pytest.mark.parametrize("name", ["tp_size", "pp_size", "dp_size"])
+def test_untested_ranks_start_where_that_is_asked_for(name: str) -> None:
+    assert faults(SimpleNamespace(**{**SERVER, name: 2}), Options(untested=True)) == []
+
+
+def test_stages_that_would_each_go_by_their_own_clock_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SGLANG_REQ_WAITING_TIMEOUT", "-1")
+    monkeypatch.setenv("SGLANG_REQ_RUNNING_TIMEOUT", "2.5")
+    flags = {**SERVER, "lora_drain_wait_threshold": 3.0}
+    assert faults(SimpleNamespace(**flags), Options()) == []
+    assert faults(SimpleNamespace(**{**flags, "pp_size": 2}), Options(untested=True)) == [
+        "pp_size is 2 and SGLANG_REQ_RUNNING_TIMEOUT is 2.5; leave one of them out",
+        "pp_size is 2 and lora_drain_wait_threshold is 3.0; leave one of them out",
+    ]
 
 
 def test_the_variable_is_a_dictionary_in_json() -> None:

@@ -5,6 +5,7 @@ A request that cannot be sampled ends alone: the batches that it is in go on.
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -24,6 +25,7 @@ from croupier.sglang.admission import Admission  # noqa: E402
 from croupier.sglang.options import Options  # noqa: E402
 from croupier.sglang.plane import Plane  # noqa: E402
 from croupier.sglang.session import OpenSession  # noqa: E402
+from croupier.sglang.stages import EarlierStage, LastStage  # noqa: E402
 
 VOCAB, CONTEXT, MOST = 64, 32, 4
 
@@ -94,7 +96,11 @@ def planes(
     """Of the ranks of one engine; `of_first` has what each rank's plane takes."""
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(folder))
     server_args = SimpleNamespace(
-        device="cpu", enable_deterministic_inference=False, dp_size=1, random_seed=1
+        device="cpu",
+        enable_deterministic_inference=False,
+        dp_size=1,
+        random_seed=1,
+        pp_async_batch_depth=0,
     )
     scheduler = SimpleNamespace(
         max_running_requests=MOST,
@@ -189,3 +195,37 @@ def test_all_ranks_leave_out_what_the_session_cannot_take(
     finally:
         for plane in reversed(ranks):
             plane.close()
+
+
+def test_all_stages_end_the_same_requests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    [last] = planes(tmp_path, monkeypatch, [lambda value: value], make=LastStage)
+    engine, first = Engine(last), EarlierStage()
+
+    def requests() -> list[Req]:
+        """Each stage's scheduler has its own."""
+        nonsense = {"custom_params": {"nonsense": 1}}
+        return [Req("long", prompt=2 * CONTEXT), Req("good", returns_logprob=True), Req("bad", **nonsense)]
+
+    try:
+        scheduled, result = engine.start(requests(), is_decode=False)
+        outputs = {"next_token_ids": result.next_token_ids}
+        last.send(scheduled, SimpleNamespace(synchronize=lambda: None), outputs)
+        assert [len(outputs["next_token_logprobs"]), outputs["next_token_ids"][1]] == [3, 7]
+        for stage in (first, last):
+            # As SGLang sends what is no tensor.
+            sent = pickle.loads(pickle.dumps(outputs))
+            received, own = SimpleNamespace(), SimpleNamespace(reqs=requests())
+            stage.receive(received, sent)
+            stage.collect(own, received)
+            ends = [req.to_finish for req in own.reqs]
+            assert "bad_argument" in ends[0].message
+            assert ends[1] is None
+            assert "'nonsense'" in ends[2].message
+    finally:
+        last.close()
+
+
+def test_a_batch_of_which_nothing_is_sent_ends_no_request() -> None:
+    req = Req("chunked")
+    EarlierStage().collect(SimpleNamespace(reqs=[req]), SimpleNamespace(skipped_output_comm=True))
+    assert req.to_finish is None

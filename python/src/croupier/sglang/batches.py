@@ -55,6 +55,8 @@ class Batch:
     """The rows' decisions, on the rank's device; -1 where there is no token."""
     answer: Any = None
     """The session's, once it has come."""
+    faults: dict[int, Fault] = field(default_factory=dict)
+    """By the request's place: why it ends, once that is known."""
 
     @property
     def is_whole(self) -> bool:
@@ -67,12 +69,16 @@ class Batch:
             self.places = [self.places[column] for column in kept]
 
 
-def end_with_error(req: Any, fault: Fault) -> None:
-    """Has the scheduler end a request with its next token, and the server answer with the reason."""
+def end_with_errors(reqs: list[Any], faults: dict[int, Fault]) -> None:
+    """Has the scheduler end requests with their next token, and the server answer with the reasons."""
+    if not faults:
+        return
     from sglang.srt.managers.schedule_batch import FINISH_ABORT
 
-    if fault.is_refused:
-        req.to_finish = FINISH_ABORT(refused(fault.reason), HTTPStatus.BAD_REQUEST, "BadRequestError")
-    else:
-        status = HTTPStatus.INTERNAL_SERVER_ERROR
-        req.to_finish = FINISH_ABORT(failed(fault.reason), status, "InternalServerError")
+    for place, fault in faults.items():
+        if fault.is_refused:
+            end = FINISH_ABORT(refused(fault.reason), HTTPStatus.BAD_REQUEST, "BadRequestError")
+        else:
+            status = HTTPStatus.INTERNAL_SERVER_ERROR
+            end = FINISH_ABORT(failed(fault.reason), status, "InternalServerError")
+        reqs[place].to_finish = end

@@ -18,6 +18,7 @@ from .parameters import Asked
 
 _SCHEDULER = "sglang.srt.managers.scheduler.Scheduler"
 _TOKENIZER = "sglang.srt.managers.tokenizer_manager.TokenizerManager"
+_STAGES = "sglang.srt.managers.scheduler_pp_mixin.SchedulerPPMixin"
 _RUNNER = "sglang.srt.model_executor.model_runner.ModelRunner"
 _LOGITS = "sglang.srt.layers.logits_processor.LogitsProcessor"
 _PENALTIES = "sglang.srt.sampling.penaltylib.orchestrator.BatchedPenalizerOrchestrator"
@@ -33,6 +34,8 @@ def install(options: Options) -> None:
         (f"{_SCHEDULER}.run_batch", hooks.run_batch),
         (f"{_SCHEDULER}.process_batch_result", hooks.process_batch_result),
         (f"{_SCHEDULER}.run_event_loop", hooks.run_event_loop),
+        (f"{_STAGES}._pp_send_output_to_next_stage", hooks.send_output),
+        (f"{_STAGES}._pp_prep_batch_result", hooks.prepare_result),
         (f"{_RUNNER}.sample", hooks.sample),
         (f"{_RUNNER}.load_model", hooks.load_model),
         (f"{_LOGITS}._get_logits", hooks.get_logits),
@@ -113,6 +116,19 @@ class Hooks:
         returned = native(scheduler, batch, result)
         self._plane.settle(batch)
         return returned
+
+    def send_output(
+        self, native: Any, scheduler: Any, place: int, batches: Any, queue: Any, outputs: Any
+    ) -> Any:
+        if scheduler.pp_group.is_last_rank and batches[place] is not None:
+            has_run, own = queue[0]
+            self._plane.send(batches[place], has_run, own.tensors)
+        return native(scheduler, place, batches, queue, outputs)
+
+    def prepare_result(self, native: Any, scheduler: Any, batch: Any, metadata: Any, outputs: Any) -> Any:
+        result = native(scheduler, batch, metadata, outputs)
+        self._plane.receive(result, outputs)
+        return result
 
     def run_event_loop(self, native: Any, scheduler: Any) -> Any:
         try:

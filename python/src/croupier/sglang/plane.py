@@ -20,7 +20,7 @@ from croupier.serving.shared_memory import status_of
 
 from . import logits as own_logits
 from .admission import Admission
-from .batches import Batch, Fault, Masks, end_with_error, fault_of
+from .batches import Batch, Fault, Masks, end_with_errors, fault_of
 from .options import Options
 from .parameters import Asked
 from .session import OpenSession
@@ -169,52 +169,59 @@ class Plane:
 
     def collect(self, scheduled: Any, result: Any) -> None:
         """Before the scheduler takes a batch's result: what only the decisions say."""
+        batch = self._oldest(scheduled)
+        if batch.step is not None and result.copy_done is not None:
+            result.copy_done.synchronize()
+        self._take_decisions(batch, result)
+        end_with_errors(batch.reqs, batch.faults)
+        if scheduled.return_logprob:
+            for name, found in self._logprobs_of(batch).items():
+                setattr(result.logits_output, name, found)
+
+    def _oldest(self, scheduled: Any) -> Batch:
         batch = self._pending.popleft()
         if batch.reqs != list(scheduled.reqs):
             raise RuntimeError(
                 "SGLang takes the results of batches in another order than it runs them; "
                 "this SGLang works otherwise than Croupier's plugin knows"
             )
-        for req in batch.reqs:
-            if id(req) in batch.coming and (fault := fault_of(req)) is not None:
-                end_with_error(req, fault)
-        if batch.step is not None:
-            self._take_decisions(batch, result)
-        if scheduled.return_logprob:
-            self._add_logprobs(batch, result.logits_output)
+        return batch
 
     def _take_decisions(self, batch: Batch, result: Any) -> None:
-        if result.copy_done is not None:
-            result.copy_done.synchronize()
+        """`result` has the engine's tokens."""
+        for place, req in enumerate(batch.reqs):
+            if id(req) in batch.coming and (fault := fault_of(req)) is not None:
+                batch.faults[place] = fault
+        if batch.step is None:
+            return
         if self._session is not None:
             self._compare(batch, result)
             return
         for place, token in zip(batch.places, batch.tokens.tolist(), strict=True):
             if token < 0 and not is_given_up(batch.reqs[place]):
-                end_with_error(batch.reqs[place], Fault(f"step {batch.step}", is_refused=False))
+                batch.faults[place] = Fault(f"step {batch.step}", is_refused=False)
 
     def _compare(self, batch: Batch, result: Any) -> None:
         answer = batch.answer = self._wait(batch.step)
         sampled = [[token] for token in result.next_token_ids.tolist()]
         for column in answer.mismatches(sampled, None if batch.is_whole else batch.places):
-            req, decision = batch.reqs[batch.places[column]], answer.decisions[column]
+            place, decision = batch.places[column], answer.decisions[column]
             if decision.token >= 0:
                 self._check_in_time()
-                token = sampled[batch.places[column]]
                 raise RuntimeError(
-                    f"step {batch.step}, request {req.rid}: the engine has {token}, the daemon "
-                    f"{decision.token}"
+                    f"step {batch.step}, request {batch.reqs[place].rid}: the engine has {sampled[place]}, "
+                    f"the daemon {decision.token}"
                 )
-            self._look_at(batch, req, decision)
+            self._look_at(batch, place, decision)
         if batch.rows is not None:
             self._session.verify(batch, answer)
 
-    def _look_at(self, batch: Batch, req: Any, decision: Any) -> None:
+    def _look_at(self, batch: Batch, place: int, decision: Any) -> None:
         """A decision without a token."""
-        if decision.error == DecisionError.VOID and is_given_up(req):
+        if decision.error == DecisionError.VOID and is_given_up(batch.reqs[place]):
             return
         reason = f"step {batch.step}: {decision.error_text or decision.error}"
-        end_with_error(req, Fault(reason, decision.error in ASKED_FOR))
+        batch.faults[place] = Fault(reason, decision.error in ASKED_FOR)
 
     def _wait(self, step: int) -> Any:
         why = "the daemon is alive, and slow or stuck"
@@ -230,8 +237,8 @@ class Plane:
             "'timeout' is how long to wait"
         )
 
-    def _add_logprobs(self, batch: Batch, output: Any) -> None:
-        """As SGLang's sampler leaves them. Only TP rank 0 sends them on."""
+    def _logprobs_of(self, batch: Batch) -> dict[str, Any]:
+        """As SGLang's sampler leaves them, by its names. Only TP rank 0 sends them on."""
         count = len(batch.reqs)
         tops = [req.logprob.top_logprobs_num if req.return_logprob else 0 for req in batch.reqs]
         width = 1 + max(1, *tops)
@@ -241,10 +248,11 @@ class Plane:
             places = None if batch.is_whole else batch.places
             found, values, _ = batch.answer.ranked(width, places, count, fills=True)
             tokens, logprobs = (np.asarray(array).reshape(count, width) for array in (found, values))
-        output.next_token_logprobs = logprobs[:, 0]
+        made: dict[str, Any] = {"next_token_logprobs": logprobs[:, 0]}
         if any(tops):
-            output.next_token_top_logprobs_val = [logprobs[row, 1 : 1 + top] for row, top in enumerate(tops)]
-            output.next_token_top_logprobs_idx = [tokens[row, 1 : 1 + top] for row, top in enumerate(tops)]
+            made["next_token_top_logprobs_val"] = [logprobs[row, 1 : 1 + top] for row, top in enumerate(tops)]
+            made["next_token_top_logprobs_idx"] = [tokens[row, 1 : 1 + top] for row, top in enumerate(tops)]
+        return made
 
     def settle(self, scheduled: Any) -> None:
         """After the scheduler has taken a batch's result."""

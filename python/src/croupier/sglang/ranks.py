@@ -14,11 +14,14 @@ from .admission import Admission
 from .options import Options
 from .plane import Plane
 from .session import OpenSession
+from .stages import EarlierStage, LastStage
 from .windows import WindowPlane
 
 
-def open_plane(scheduler: Any, options: Options) -> Plane:
+def open_plane(scheduler: Any, options: Options) -> Plane | EarlierStage:
     """On all ranks of an engine at once."""
+    if not scheduler.pp_group.is_last_rank:
+        return EarlierStage()
     runner, group = scheduler.tp_worker.model_runner, get_tp_group()
     vocab = scheduler.model_config.vocab_size
     server_args = scheduler.server_args
@@ -44,7 +47,8 @@ def open_plane(scheduler: Any, options: Options) -> Plane:
             device = torch.device("cuda", runner.gpu_id)
         writer = Writer(path, rank=rank, device=-1 if device.type == "cpu" else device.index)
         if server_args.speculative_algorithm is None:
-            return Plane(admission, writer, session, device, options, of_first)
+            make = Plane if server_args.pp_size == 1 else LastStage
+            return make(admission, writer, session, device, options, of_first)
         is_chain = speculation.is_chain(server_args)
         return WindowPlane(
             admission, writer, session, device, options, of_first, vocab=vocab, is_chain=is_chain

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+import os
 from typing import Any
 
 from . import speculation
@@ -13,7 +14,6 @@ RELEASES = ("0.5.17",)
 _FLAGS: tuple[tuple[str, tuple[Any, ...], str], ...] = (
     ("enable_dp_attention", (False,), "leave it out"),
     ("enable_dp_lm_head", (False,), "leave it out"),
-    ("pp_size", (1,), "1 would be right"),
     ("nnodes", (1,), "one host would be right: ranks share memory with the daemon"),
     ("attn_cp_size", (1,), "1 would be right"),
     ("dcp_size", (1,), "1 would be right"),
@@ -26,7 +26,13 @@ _FLAGS: tuple[tuple[str, tuple[Any, ...], str], ...] = (
     ("elastic_ep_backend", (None,), "leave it out"),
     ("enable_two_batch_overlap", (False,), "leave it out"),
 )
+_TIMEOUTS = ("SGLANG_REQ_WAITING_TIMEOUT", "SGLANG_REQ_RUNNING_TIMEOUT")
 _GRAMMARS = ("xgrammar", "llguidance", "none")
+_PARALLEL = (
+    ("tp_size", "tensor parallelism"),
+    ("pp_size", "pipeline parallelism"),
+    ("dp_size", "data parallelism"),
+)
 _DEVICES = ("cuda", "cpu")
 
 
@@ -71,9 +77,22 @@ def faults(server_args: Any, options: Options) -> list[str]:
         found.append(f"device is {server_args.device!r}; {' or '.join(_DEVICES)} would be right")
     if server_args.sampling_backend == "ascend":
         found.append("sampling_backend is 'ascend'; leave it out")
-    for name, what in (("tp_size", "tensor parallelism"), ("dp_size", "data parallelism")):
+    if server_args.pp_size > 1:
+        found += _clocks(server_args)
+    for name, what in _PARALLEL:
         if (size := getattr(server_args, name)) > 1 and not options.untested:
             found.append(
                 f"{name} is {size}: {what} was never run on GPUs; 1 would be right, or the option untested"
             )
     return found + speculation.faults(server_args)
+
+
+def _clocks(server_args: Any) -> list[str]:
+    """What each pipeline stage would decide by a clock of its own: the stages would run different batches."""
+    given = {name: os.environ.get(name) for name in _TIMEOUTS}
+    given["lora_drain_wait_threshold"] = getattr(server_args, "lora_drain_wait_threshold", None)
+    return [
+        f"pp_size is {server_args.pp_size} and {name} is {value}; leave one of them out"
+        for name, value in given.items()
+        if float(value or 0) > 0
+    ]

@@ -1,4 +1,4 @@
-"""The session of an engine, in the process of TP rank 0."""
+"""The session of an engine, in the process of TP rank 0 of the last pipeline stage."""
 
 from __future__ import annotations
 
@@ -25,9 +25,16 @@ from .sequences import Sequence, Sequences
 
 logger = getLogger("sglang.srt.croupier")
 
-# Two batches are in flight where SGLang overlaps them, and their slots are free two steps later.
-_SLOTS = 4
 _FEWER = "a smaller --max-running-requests"
+
+
+def slots_of(server_args: Any) -> int:
+    """The session's steps in flight. A batch's slot is free two steps after its tokens are there.
+
+    Two batches are in flight where SGLang overlaps them. With pipeline stages those are that the last one
+    has not sent.
+    """
+    return 2 + max(2, 1 + server_args.pp_async_batch_depth)
 
 
 class OpenSession:
@@ -44,7 +51,8 @@ class OpenSession:
         limits = admission.limits
         most = scheduler.max_running_requests
         # Room for the tokens of steps that the engine has in flight beyond a sequence's last one.
-        longest = scheduler.model_config.context_len + _SLOTS * window
+        slots = slots_of(scheduler.server_args)
+        longest = scheduler.model_config.context_len + slots * window
         own, alone = options, options
         if limits.transport == "lean":
             engines = scheduler.server_args.dp_size
@@ -60,7 +68,7 @@ class OpenSession:
                 lambda at: at(),
                 name=options.session_name(replica),
                 max_batch=most * window,
-                steps_in_flight=_SLOTS,
+                steps_in_flight=slots,
                 max_sequences=sequences_at_once,
                 max_length=longest,
                 max_bias=limits.max_bias,

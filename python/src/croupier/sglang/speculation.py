@@ -24,6 +24,7 @@ _FLAGS: tuple[tuple[str, Any, str], ...] = (
     ("speculative_adaptive", False, "leave it out"),
     ("enable_multi_layer_eagle", False, "leave it out"),
     ("tp_size", 1, "1 would be right, or no speculative_algorithm"),
+    ("pp_size", 1, "1 would be right, or no speculative_algorithm"),
 )
 _SIMULATED = "SGLANG_SIMULATE_ACC_LEN"
 # As croupier/types.h has them.

@@ -83,7 +83,8 @@ class WindowPlane(Plane):
 
     def _look_at_windows(self, batch: Batch, answer: Any, failed: np.ndarray) -> None:
         for column in np.flatnonzero(failed.any(axis=1)):
-            req, row = batch.reqs[batch.places[column]], int(failed[column].argmax())
+            place, row = batch.places[column], int(failed[column].argmax())
+            req = batch.reqs[place]
             decision = answer.decisions[column * batch.window + row]
             if row > 0:
                 # A token before it may end the request. Else the next window begins here, and is void where
@@ -92,7 +93,7 @@ class WindowPlane(Plane):
                 continue
             if decision.error == DecisionError.VOID and not is_given_up(req):
                 decision = req.croupier_failed or decision
-            self._look_at(batch, req, decision)
+            self._look_at(batch, place, decision)
 
     def _check(self, batch: Batch, result: Any, tokens: np.ndarray) -> None:
         """The engine has the tokens that are decided, one or more for each request."""
@@ -116,10 +117,9 @@ class WindowPlane(Plane):
                     f"daemon {mine}"
                 )
 
-    def _add_logprobs(self, batch: Batch, output: Any) -> None:
+    def _logprobs_of(self, batch: Batch) -> dict[str, Any]:
         if not batch.is_drafted:
-            super()._add_logprobs(batch, output)
-            return
+            return super()._logprobs_of(batch)
         count = len(batch.reqs) * batch.window
         tops = [req.logprob.top_logprobs_num if req.return_logprob else 0 for req in batch.reqs]
         width = 1 + max(1, *tops)
@@ -128,11 +128,12 @@ class WindowPlane(Plane):
         if batch.answer is not None:
             found, values, _ = batch.answer.ranked(width, self._rows_in_order(batch), count, fills=True)
             tokens, logprobs = (np.asarray(array).reshape(count, width) for array in (found, values))
-        output.next_token_logprobs = logprobs[:, 0].reshape(-1, batch.window)
+        made: dict[str, Any] = {"next_token_logprobs": logprobs[:, 0].reshape(-1, batch.window)}
         if any(tops):
             each = [(row, top) for row, top in enumerate(np.repeat(tops, batch.window))]
-            output.next_token_top_logprobs_val = [logprobs[row, 1 : 1 + top] for row, top in each]
-            output.next_token_top_logprobs_idx = [tokens[row, 1 : 1 + top] for row, top in each]
+            made["next_token_top_logprobs_val"] = [logprobs[row, 1 : 1 + top] for row, top in each]
+            made["next_token_top_logprobs_idx"] = [tokens[row, 1 : 1 + top] for row, top in each]
+        return made
 
     @staticmethod
     def _rows_in_order(batch: Batch) -> list[int]:
