@@ -37,7 +37,7 @@ def ask(
     asked = json.dumps({"options": options, "flags": flags, "calls": calls})
     program = str(Path(__file__).with_name(probe))
     ran = subprocess.run(
-        [sys.executable, program, str(folder)], input=asked, capture_output=True, text=True, timeout=400
+        [sys.executable, program, str(folder)], input=asked, capture_output=True, text=True, timeout=900
     )
     found = [line for line in ran.stdout.splitlines() if line.startswith("ANSWERS ")]
     assert found, ran.stdout[-3000:] + ran.stderr[-6000:]

@@ -6,7 +6,7 @@ import json
 import os
 import random
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -86,9 +86,16 @@ def weights(folder: Path, **config: Any) -> None:
 
 @contextmanager
 def engine(
-    folder: Path, options: dict[str, Any] | None, config: dict[str, Any] | None = None, **flags: Any
+    folder: Path,
+    options: dict[str, Any] | None,
+    plugins: Sequence[str] = (),
+    config: dict[str, Any] | None = None,
+    **flags: Any,
 ) -> Iterator[Any]:
-    """`options` of Croupier; None: SGLang's own sampler. `config`: what the model has otherwise."""
+    """`options` of Croupier; None: SGLang's own sampler.
+
+    `plugins`: modules of ON_CPU and BENCH. `config`: what the model has otherwise.
+    """
     model, site = folder / "model", folder / "site"
     model.mkdir(exist_ok=True)
     (model / "config.json").write_text(json.dumps({**CONFIG, **(config or {})}))
@@ -114,6 +121,11 @@ def engine(
         # A core for each rank.
         changed["SGLANG_CPU_OMP_THREADS_BIND"] = "|".join(["0"] * flags["tp_size"])
     sys.path.insert(0, str(ON_CPU))
+    if plugins:
+        for module in plugins:
+            plugin(folder / "plugins", module)
+        # The schedulers have this process's.
+        sys.path[:0] = [str(folder / "plugins"), str(BENCH)]
     if "speculative_algorithm" in flags:
         # SGLang's sources for n-grams lack an include.
         changed["CXX"] = "c++ -include cstddef"
