@@ -1,5 +1,6 @@
 #include "client/options.h"
 
+#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -42,15 +43,16 @@ std::optional<std::string> flags_fault(const croupier_open_options& options) {
     return std::nullopt;
 }
 
-// A step's record has its masks, and little beside them.
+// A step's record has its masks, one a column at most, and little beside them.
 std::optional<std::string> masks_fault(const Geometry& geometry) {
     constexpr std::uint64_t kMostMaskBytes = proto::kMaxRecordBytes - (1U << 20U);
     static_assert(kMostMaskBytes + (proto::kMaxBatch + 64) * sizeof(wire::ColumnEntry) <=
                   proto::kMaxRecordBytes);
     const std::uint64_t each = mask_words(geometry.vocab) * sizeof(std::uint32_t);
-    const std::uint64_t all = geometry.mask_rows * each;
+    const std::uint64_t masks = std::min(geometry.mask_rows, geometry.max_batch);
+    const std::uint64_t all = masks * each;
     if (all <= kMostMaskBytes) return std::nullopt;
-    return "the " + std::to_string(geometry.mask_rows) + " grammar masks of a step (mask_rows) are " +
+    return "the " + std::to_string(masks) + " grammar masks of a step (mask_rows) are " +
            std::to_string(all) + " bytes for a vocabulary of " + std::to_string(geometry.vocab) +
            ", through a relay they may be " + std::to_string(kMostMaskBytes) +
            ": open the session with a mask_rows of at most " + std::to_string(kMostMaskBytes / each);

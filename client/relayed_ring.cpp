@@ -51,7 +51,7 @@ shm::Result<std::unique_ptr<RelayedRing>> RelayedRing::attach(const croupier_rec
 }
 
 shm::Result<bool> RelayedRing::ask_attach(const SessionFacts& facts, const OpenRequest& request) {
-    const auto deadline = steady_clock::now() + request.timeout;
+    auto deadline = steady_clock::now() + request.timeout;
     flatbuffers::FlatBufferBuilder builder;
     auto sent =
         send(builder, wire::CreateAttachSessionDirect(builder, facts.id, request.name.c_str(),
@@ -71,6 +71,7 @@ shm::Result<bool> RelayedRing::ask_attach(const SessionFacts& facts, const OpenR
         if (const auto* attached = next->body_as_SessionAttached()) {
             CROUPIER_TRY_VALUE(more_follow, take_over(*attached, by_slot));
             if (!more_follow) return true;
+            deadline = steady_clock::now() + request.timeout;
         }
     }
 }

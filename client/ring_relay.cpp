@@ -12,8 +12,8 @@ namespace {
 
 using shm::Errc;
 
-// A part of the answer to AttachSession begins no further sequence beyond this. The last one of a part and
-// the steps in flight still fit into a message.
+// No sequence is added to a part of the answer to AttachSession that has reached this size. The last one that
+// was added and the steps in flight still fit into the message.
 constexpr std::uint64_t kPartBytes = proto::kMaxAnswerBytes / 2;
 constexpr std::uint64_t kMostOfSequence =
     2 * sizeof(std::int32_t) * std::uint64_t{proto::kMaxLength + proto::kMaxListTokens};

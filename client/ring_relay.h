@@ -37,8 +37,8 @@ class RingRelay {
     // `record` is aligned for every type. Returns the answer, if the record has one. news() has the rest of
     // an answer that is too long for one message.
     std::optional<AnswerBytes> apply(std::span<const std::uint8_t> record);
-    // The next message that answers no record: a decided step, the daemon's death or return, or the session's
-    // end.
+    // The next message that comes unasked: a decided step, the daemon's death or return, the session's end,
+    // or another part of the answer to AttachSession.
     std::optional<AnswerBytes> news();
     // Readable when a step may be decided; -1 without a session. news() makes it unreadable again.
     int descriptor() const { return signal_ == nullptr ? -1 : signal_->descriptor(); }
@@ -71,7 +71,7 @@ class RingRelay {
     std::optional<bool> alive_told_;
     std::vector<croupier_column> columns_;
     std::vector<RelayNews> news_;
-    std::vector<std::uint64_t> untold_;  // live sequences that stand in no part of that answer yet
+    std::vector<std::uint64_t> untold_;  // live sequences that the answer to AttachSession still lacks
 };
 
 }  // namespace croupier::client

@@ -2,6 +2,7 @@
 
 #include "fan_out/nccl_fan_out.h"
 #include "fan_out/zmq_fan_out.h"
+#include "fan_out/zmq_wire.h"
 #include "proto/curve.h"
 #include "proto/fan_out_frame.h"
 
@@ -23,10 +24,8 @@ shm::Result<bool> check_keys(const FanOutOptions& options) {
     return true;
 }
 
-// Over TCP. A source address may stand before the host, with a semicolon.
 bool lacks_brackets(const std::string& endpoint) {
-    const auto begin = endpoint.find_last_of("/;") + 1;
-    const std::string host = endpoint.substr(begin, endpoint.rfind(':') - begin);
+    const std::string host = tcp_host(endpoint);
     return !host.starts_with('[') && host.find(':') != std::string::npos;
 }
 

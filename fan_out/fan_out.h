@@ -57,7 +57,7 @@ class FanOut {
         std::chrono::milliseconds timeout, int wake = -1);
     // False: the root does not read its answers, so nothing was sent.
     virtual shm::Result<bool> answer(std::span<const std::uint8_t> bytes);
-    // After an error: the root closed the group. Otherwise it died, or the connection did.
+    // After an error: the root has closed the group. It did not die, and its connection was not lost.
     virtual bool closed_by_root() const { return false; }
 };
 

@@ -158,7 +158,10 @@ std::string Relay::serve(FanOut& group, client::RingRelay& ring, client::Control
             ring.allow(control.opened().id, control.opened().segment_path);
             answers.push_back(std::move(*news));
         }
-        while (auto news = ring.news()) answers.push_back(std::move(*news));
+        while (auto news = ring.news()) {
+            observer_.on_look();
+            answers.push_back(std::move(*news));
+        }
         note(ring);
         while (!answers.empty()) {
             const auto sent = group.answer(answers.front());

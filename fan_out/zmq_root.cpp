@@ -1,7 +1,10 @@
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
 #include <cerrno>
 #include <deque>
+#include <exception>
 #include <iterator>
 #include <zmq_addon.hpp>
 
@@ -61,6 +64,7 @@ class ZmqRoot final : public FanOut {
     bool send_frame(const std::string& identity, FanOutKind kind, std::uint64_t number,
                     std::span<const std::uint8_t> payload);
     void refuse(const std::string& identity, const std::string& why);
+    void say_farewell();
     shm::Result<bool> send_all(FanOutKind kind, std::uint64_t number, std::span<const std::uint8_t> payload);
     shm::Result<bool> beat_when_due();
     std::uint64_t received_by_all() const;
@@ -80,19 +84,35 @@ class ZmqRoot final : public FanOut {
     std::uint64_t bytes_under_way_ = 0;
     std::deque<Answer> answers_;
     Clock::time_point last_sent_;
-    bool begun_ = false;  // the members are welcome
+    pid_t begun_by_ = 0;    // the process that has the group, once its members were sent their welcome
+    bool closing_ = false;  // nobody joins any more
     std::optional<shm::Error> failed_;
 };
 
-// A member may lose what it has not read when the connection ends: the root waits until its farewell is read.
-// A group that a member's death has ended is not closed in order, and the others are not told that it is.
+// The sockets belong to the process that made them: a child that it forked leaves the group alone.
 ZmqRoot::~ZmqRoot() {
-    if (!begun_ || failed_ || !send_all(FanOutKind::farewell, ++sent_, {})) return;
+    if (begun_by_ != ::getpid() || failed_) return;
+    try {
+        say_farewell();
+    } catch (const std::exception&) {
+        return;
+    }
+}
+
+// A member may lose what it has not read when the connection ends: the root waits until its farewell is read.
+// A group that was seen to have lost a member is not closed in order, and the others are not told that it is.
+void ZmqRoot::say_farewell() {
+    closing_ = true;
+    if (!send_all(FanOutKind::farewell, ++sent_, {})) return;
     const auto deadline = Clock::now() + kFarewell;
     while (received_by_all() < sent_ && Clock::now() < deadline) {
         answers_.clear();
-        take_in(kBetweenLooks);
-        if (!send_all(FanOutKind::beat, sent_, {})) return;
+        try {
+            take_in(kBetweenLooks);
+            if (!beat_when_due()) return;
+        } catch (const zmq::error_t& error) {
+            if (error.num() != EINTR) throw;
+        }
     }
 }
 
@@ -156,7 +176,7 @@ shm::Result<bool> ZmqRoot::await_members() {
         }
         if (!all) continue;
         CROUPIER_TRY(send_all(FanOutKind::welcome, 0, {}));
-        begun_ = true;
+        begun_by_ = ::getpid();
         return true;
     }
 }
@@ -189,6 +209,8 @@ void ZmqRoot::take_frame(const std::string& identity, std::span<const std::uint8
     proto::FanOutFrame frame;
     if (auto fault = read_fan_out_frame(bytes, frame)) return refuse(identity, *fault);
     const FanOutHeader& header = frame.header;
+    // The next group will answer it.
+    if (header.kind == FanOutKind::hello && closing_) return;
     if (header.kind == FanOutKind::hello) return seat(identity, header);
     const bool seated = header.member > 0 && header.member < members_.size() &&
                         members_[header.member].identity == identity && header.session == session_;

@@ -42,11 +42,16 @@ shm::Result<zmq::socket_t> make_fan_out_socket(zmq::context_t& context, zmq::soc
     socket.set(zmq::sockopt::maxmsgsize,
                static_cast<std::int64_t>(sizeof(proto::FanOutHeader) + proto::kMaxAnswerBytes));
     // Names stay IPv4: both hosts must resolve one to the same kind of address.
-    if (options.endpoint.starts_with("tcp://[")) socket.set(zmq::sockopt::ipv6, true);
+    if (tcp_host(options.endpoint).starts_with('[')) socket.set(zmq::sockopt::ipv6, true);
     if (options.endpoint.starts_with("tcp://")) {
         CROUPIER_TRY(use_curve(socket, type, options));
     }
     return socket;
+}
+
+std::string tcp_host(const std::string& endpoint) {
+    const auto begin = endpoint.find_last_of("/;") + 1;
+    return endpoint.substr(begin, endpoint.rfind(':') - begin);
 }
 
 Readable wait_for_either(zmq::socket_t& first, zmq::socket_t& second, std::chrono::milliseconds timeout,

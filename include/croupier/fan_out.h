@@ -76,6 +76,7 @@ int croupier_fan_out_make_keys(croupier_fan_out_keys* keys, croupier_error* erro
 /* Returns when all members are there. */
 int croupier_fan_out_open(const croupier_fan_out_options* options, croupier_fan_out** fan_out,
                           croupier_error* error);
+/* A root tells its members, and waits up to a second for those that do not read. */
 void croupier_fan_out_close(croupier_fan_out* fan_out);
 
 /* The root's. CROUPIER_FAN_OUT_BUSY: a member has not received what is under way, and nothing was sent. */

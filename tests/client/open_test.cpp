@@ -267,6 +267,10 @@ TEST_CASE("through a relay, masks that no record of a step can have are refused 
                                Contains("a mask_rows of at most 4032"));
     options.mask_rows = 4032;
     CHECK_THAT(failed_open(options).text, Contains("no way"));
+    // A step has no more masks than columns.
+    options.mask_rows = 4096;
+    options.max_batch = 64;
+    CHECK_THAT(failed_open(options).text, Contains("no way"));
     options.relay = nullptr;
     options.endpoint = "inproc://x";
     options.mask_rows = 4096;
