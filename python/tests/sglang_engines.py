@@ -118,7 +118,7 @@ def engine(
         "XDG_RUNTIME_DIR": str(folder),
     }
     if flags.get("tp_size", 1) > 1:
-        # A core for each rank.
+        # The cores of each rank.
         changed["SGLANG_CPU_OMP_THREADS_BIND"] = "|".join(["0"] * flags["tp_size"])
     sys.path.insert(0, str(ON_CPU))
     if plugins:

@@ -44,6 +44,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def ask_ranks(folder: Path, calls: list[dict[str, Any]], **flags: Any) -> tuple[list[Any], dict[str, Any]]:
     """The answers of two ranks, and what verify mode has counted."""
     report = folder / "report"
+    report.unlink(missing_ok=True)
     options = {"untested": True, "verify_every": 1, "verify_report": str(report)}
     answers = ask(folder, options, calls, tp_size=2, **FLAGS, **flags)
     return answers, json.loads(report.read_text())

@@ -31,8 +31,8 @@ _FEWER = "a smaller --max-running-requests"
 def slots_of(server_args: Any) -> int:
     """The session's steps in flight. A batch's slot is free two steps after its tokens are there.
 
-    Two batches are in flight where SGLang overlaps them. With pipeline stages those are that the last one
-    has not sent.
+    Two batches are in flight where SGLang overlaps them. With pipeline stages they are those that the last
+    one has not sent.
     """
     return 2 + max(2, 1 + server_args.pp_async_batch_depth)
 

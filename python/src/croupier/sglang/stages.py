@@ -47,8 +47,9 @@ class LastStage(_Stage, Plane):
 
     def send(self, scheduled: Any, has_run: Any, outputs: dict[str, Any]) -> None:
         """Before a batch's `outputs` are sent: waits for its decisions. `has_run` is its event."""
-        has_run.synchronize()
         batch = self._oldest(scheduled)
+        if batch.step is not None:
+            has_run.synchronize()
         self._take_decisions(batch, SimpleNamespace(next_token_ids=outputs["next_token_ids"]))
         outputs[_FAULTS] = batch.faults
         if scheduled.return_logprob:
