@@ -1,9 +1,6 @@
 // A fan-out between real processes: what each member has received, and what happens when one dies.
-#include <sys/time.h>
-
 #include <algorithm>
 #include <catch2/catch.hpp>
-#include <csignal>
 #include <cstring>
 #include <deque>
 #include <memory>
@@ -99,30 +96,6 @@ Record numbered(std::uint64_t number, std::size_t bytes) {
     std::memcpy(record.data(), &number, sizeof(number));
     return record;
 }
-
-// Ten thousand a second, which interrupt system calls.
-class Signals {
-  public:
-    static inline volatile sig_atomic_t count = 0;
-
-    Signals() {
-        struct sigaction action {};
-        action.sa_handler = [](int) { count = count + 1; };
-        ::sigaction(SIGALRM, &action, &before_);
-        const itimerval each{{0, 100}, {0, 100}};
-        ::setitimer(ITIMER_REAL, &each, nullptr);
-    }
-    Signals(const Signals&) = delete;
-    Signals& operator=(const Signals&) = delete;
-    ~Signals() {
-        const itimerval none{};
-        ::setitimer(ITIMER_REAL, &none, nullptr);
-        ::sigaction(SIGALRM, &before_, nullptr);
-    }
-
-  private:
-    struct sigaction before_ {};
-};
 
 shm::Error error_of_next(FanOut& root) {
     while (true) {
@@ -261,14 +234,6 @@ TEST_CASE("a root that ends is named to its members, after the last record that 
     if (says.find("died") != std::string::npos) CHECK_FALSE(member->closed_by_root());
     if (says.find("closed") != std::string::npos) CHECK(member->closed_by_root());
     CHECK(member->answer(Record{1}).error().message == after.error().message);
-}
-
-TEST_CASE("a root closes its group while signals come, though a member does not read") {
-    Group group(tcp_options(Transport::zmq, 2), PeerTask::echo);
-    group.peers.front()->pause();
-    const Signals signals;
-    group.root.reset();
-    CHECK(Signals::count > 100);
 }
 
 TEST_CASE("a group meets at an IPv6 address, with keys") {
