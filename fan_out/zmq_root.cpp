@@ -85,7 +85,7 @@ class ZmqRoot final : public FanOut {
     std::deque<Answer> answers_;
     Clock::time_point last_sent_;
     pid_t begun_by_ = 0;    // the process that has the group, once its members were sent their welcome
-    bool closing_ = false;  // nobody joins any more
+    bool closing_ = false;  // nobody can join now
     std::optional<shm::Error> failed_;
 };
 

@@ -62,7 +62,7 @@ BEGAN, GAVE_BACK = "its daemon is gone", "a daemon is back and decides again"
 
 
 def eventually(holds: Callable[[], bool], what: str) -> None:
-    """For states that other processes reach and announce to nobody."""
+    """Waits for a state that other processes reach without announcing it."""
     end = time.monotonic() + PATIENCE
     while not holds():
         assert time.monotonic() < end, f"after {PATIENCE:g} s it is not so: {what}"
@@ -119,7 +119,7 @@ class PrivateDaemon:
 
 
 class SharedDaemon:
-    """One that was there before the engine, and which nobody but the test starts again."""
+    """Started before the engine. Only the test starts it again."""
 
     def __init__(self, folder: Path) -> None:
         (folder / "daemon").mkdir()

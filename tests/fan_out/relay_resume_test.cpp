@@ -1,4 +1,4 @@
-// What a scheduler that resumes is told of a session that is longer than a message may be.
+// A scheduler resumes a session that does not fit into one message.
 #include <catch2/catch.hpp>
 #include <memory>
 
@@ -12,7 +12,7 @@ using namespace croupier::testing;
 
 namespace {
 
-constexpr std::uint32_t kLength = 1U << 18U;  // the most that the daemon allows unless it is told otherwise
+constexpr std::uint32_t kLength = 1U << 18U;  // the daemon's default limit
 constexpr std::uint32_t kOutput = kLength - 100;
 constexpr std::uint32_t kSequences = 70;
 static_assert(kSequences * kOutput * sizeof(std::int32_t) > proto::kMaxAnswerBytes);

@@ -86,8 +86,8 @@ TwoHosts::~TwoHosts() {
     }
 }
 
-// A host that drops what it would send is told of it by its own queue, and its TCP sends again sooner. So
-// drop what arrives. The program returns TC_ACT_SHOT.
+// Packets are dropped where they arrive: if the sender's own queue dropped them, its TCP would know and send
+// them again sooner. The bytecode returns TC_ACT_SHOT.
 bool TwoHosts::cut() const {
     bool all = true;
     for (const std::string& name : {engine_, stage_}) {
