@@ -165,3 +165,12 @@ def prompts(count: int, length: int = 6) -> list[list[int]]:
 def tokens(made: Any, ids: list[list[int]], asked: Any, **more: Any) -> list[list[int]]:
     answers = made.generate(input_ids=ids, sampling_params=asked, **more)
     return [answer["output_ids"] for answer in answers]
+
+
+def streamed(made: Any, call: dict[str, Any]) -> Iterator[tuple[int, list[Any]]]:
+    """With each chunk: how many tokens there are, and the answers so far in the order of the requests."""
+    last: dict[int, Any] = {}
+    for chunk in made.generate(**call, stream=True):
+        last[chunk["index"]] = chunk
+        answers = [answer for _, answer in sorted(last.items())]
+        yield sum(answer["meta_info"]["completion_tokens"] for answer in answers), answers

@@ -13,30 +13,29 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from sglang_engines import engine
+from sglang_engines import engine, streamed
 
 from croupier.serving.place import daemon_pid
 
 
-def streamed(made: Any, folder: Path, call: dict[str, Any]) -> list[dict[str, Any]]:
+def disturbed(made: Any, folder: Path, call: dict[str, Any]) -> list[dict[str, Any]]:
     names = [f"request {number}" for number in range(len(call["input_ids"]))]
     at = {call.pop(what, None): what for what in ("abort", "kill")}
-    last: dict[int, Any] = {}
-    for chunk in made.generate(**call, rid=names, stream=True):
-        last[chunk["index"]] = chunk
-        tokens = sum(one["meta_info"]["completion_tokens"] for one in last.values())
+    answers: list[dict[str, Any]] = []
+    for tokens, so_far in streamed(made, {**call, "rid": names}):
+        answers = so_far
         for limit in [limit for limit in at if limit is not None and tokens >= limit]:
             if at.pop(limit) == "abort":
                 made.tokenizer_manager.abort_request(names[0])
             else:
                 os.kill(daemon_pid(folder / "croupier-private"), signal.SIGKILL)
-    return [last[number] for number in range(len(names))]
+    return answers
 
 
 def main() -> None:
     folder, asked = Path(sys.argv[1]), json.load(sys.stdin)
     with engine(folder, asked["options"], **asked["flags"]) as made:
-        answers = [streamed(made, folder, call) for call in asked["calls"]]
+        answers = [disturbed(made, folder, call) for call in asked["calls"]]
     print("\nANSWERS " + json.dumps(answers), flush=True)
 
 

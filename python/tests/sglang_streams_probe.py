@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from sglang_engines import engine
+from sglang_engines import engine, streamed
 
 _KEPT = ("output_token_logprobs", "output_top_logprobs")
 
@@ -20,15 +20,14 @@ def tell(text: str) -> None:
     print(text, flush=True)
 
 
-def streamed(made: Any, call: dict[str, Any]) -> list[Any]:
+def told(made: Any, call: dict[str, Any]) -> list[Any]:
     """The answers, in the order of the call's requests."""
-    last: dict[int, Any] = {}
-    for chunk in made.generate(**call, stream=True):
-        last[chunk["index"]] = chunk
-        tell(f"TOKENS {sum(one['meta_info']['completion_tokens'] for one in last.values())}")
+    answers: list[Any] = []
+    for tokens, so_far in streamed(made, call):
+        tell(f"TOKENS {tokens}")
+        answers = so_far
     return [
-        {"ids": one["output_ids"], **{name: one["meta_info"].get(name) for name in _KEPT}}
-        for _, one in sorted(last.items())
+        {"ids": one["output_ids"], **{name: one["meta_info"].get(name) for name in _KEPT}} for one in answers
     ]
 
 
@@ -37,7 +36,7 @@ def main() -> None:
     with engine(Path(sys.argv[1]), asked["options"], **asked["flags"]) as made:
         tell("READY")
         for line in sys.stdin:
-            tell("ANSWERS " + json.dumps(streamed(made, json.loads(line))))
+            tell("ANSWERS " + json.dumps(told(made, json.loads(line))))
 
 
 if __name__ == "__main__":
