@@ -15,7 +15,7 @@ namespace {
 constexpr std::uint32_t kLength = 1U << 18U;  // the daemon's default limit
 constexpr std::uint32_t kOutput = kLength - 100;
 constexpr std::uint32_t kSequences = 70;
-static_assert(kSequences * kOutput * sizeof(std::int32_t) > proto::kMaxAnswerBytes);
+static_assert(std::size_t{kSequences} * kOutput * sizeof(std::int32_t) > proto::kMaxAnswerBytes);
 
 std::vector<std::int32_t> output_of(std::uint64_t uid) {
     std::vector<std::int32_t> output(kOutput);
