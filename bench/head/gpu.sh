@@ -3,12 +3,11 @@
 #     bench/head/gpu.sh OUT
 # PARTS: tests (of test_gpu_writer), kernels (head_bench: checks, and times beside cuBLAS), steps (microseconds from hidden
 # states to tokens, steps.json; no token of exact sums may differ), million (as many tokens of exact sums, million.json),
-# kills (of workers, kills.json), peers (steps beside others' samplers, peers.json) and sanitizer (the tests under
-# compute-sanitizer). STEPS has options of steps.py, PEERS of peers.py, KERNELS of head_bench. The status is how many parts
-# failed.
+# kills (of workers, kills.json) and sanitizer (the tests under compute-sanitizer). STEPS has options of steps.py, KERNELS
+# of head_bench. The status is how many parts failed.
 set -uo pipefail
 cd "$(dirname "$0")/../.." || exit
-[ $# -eq 1 ] || { sed -n 2,10p bench/head/gpu.sh >&2; exit 2; }
+[ $# -eq 1 ] || { sed -n 2,8p bench/head/gpu.sh >&2; exit 2; }
 out=$1 parts=${PARTS:-tests,kernels,steps,million,kills,sanitizer}
 run=$PWD/build/bundle/run failures=0
 mkdir -p "$out"
@@ -29,15 +28,13 @@ export CROUPIER_TEST_GPU=required
 TAIL=25 part tests 150 "$run" test_gpu_writer "[head],*hidden states*"
 read -ra kernels <<<"${KERNELS:---seconds 20}"
 part kernels 30 "$run" head_bench --records "$out/kernels.jsonl" "${kernels[@]}"
-if wants steps || wants million || wants kills || wants peers; then
+if wants steps || wants million || wants kills; then
     . bench/gpu/venv.sh
     export PYTHONPATH=bench/vllm:bench/verified:bench/windows:bench/gpu${PYTHONPATH:+:$PYTHONPATH}
     read -ra steps <<<"${STEPS:-}"
     part steps 110 "$venv_python" bench/head/steps.py "$out/steps.json" "${steps[@]}"
     part million 400 "$venv_python" bench/head/steps.py "$out/million.json" --tokens --token-steps 1700
     part kills 120 "$venv_python" bench/head/kills.py "$out/kills.json"
-    read -ra peers <<<"${PEERS:-}"
-    part peers 150 "$venv_python" bench/head/peers.py "$out/peers.json" "${peers[@]}"
 fi
 checker=$(command -v compute-sanitizer || echo /usr/local/cuda/bin/compute-sanitizer)
 sanitize() {
