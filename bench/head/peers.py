@@ -17,6 +17,7 @@ is not installed is left out, and said. Requests are plain (a temperature alone)
 from __future__ import annotations
 
 import argparse
+import importlib.metadata
 import importlib.util
 import json
 import os
@@ -199,6 +200,11 @@ DRAWS = {
 }
 
 
+def releases() -> dict[str, str]:
+    found = {each.name: each.version for each in importlib.metadata.distributions()}
+    return {name: found[name] for name in ("torch", "triton", "vllm", "flashinfer-python") if name in found}
+
+
 def make_way(job: Job, name: str) -> Lean | OnGpu | str:
     """Or why there is none."""
     if name in NEEDS and importlib.util.find_spec(NEEDS[name]) is None:
@@ -265,6 +271,8 @@ def run_rank(rank: int, place: argparse.Namespace) -> None:
                     print(json.dumps(results[-1]), flush=True)
                     said = {
                         "device": torch.cuda.get_device_name(),
+                        "cores": os.cpu_count(),
+                        "releases": releases(),
                         "tp": place.tp,
                         "samplers": place.samplers,
                     }
