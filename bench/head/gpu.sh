@@ -33,7 +33,8 @@ if wants steps || wants million || wants kills; then
     export PYTHONPATH=bench/vllm:bench/verified:bench/windows:bench/gpu${PYTHONPATH:+:$PYTHONPATH}
     read -ra steps <<<"${STEPS:-}"
     part steps 110 "$venv_python" bench/head/steps.py "$out/steps.json" "${steps[@]}"
-    part million 400 "$venv_python" bench/head/steps.py "$out/million.json" --tokens --token-steps 1700
+    part million 400 "$venv_python" bench/head/steps.py "$out/million.json" --tokens --token-steps 900 \
+        --token-columns 1,8,16,24,33,64,96,128,200
     part kills 120 "$venv_python" bench/head/kills.py "$out/kills.json"
 fi
 checker=$(command -v compute-sanitizer || echo /usr/local/cuda/bin/compute-sanitizer)

@@ -79,8 +79,8 @@ typedef struct croupier_writer_info {
     int32_t device;
     uint32_t store_blocks;
     uint32_t transport; /* CROUPIER_TRANSPORT_... */
-    /* 0: croupier_writer_enqueue_head() cannot run here. Else steps of up to so many rows are as soon with it
-     * as with a library's product, or sooner. */
+    /* 0: croupier_writer_enqueue_head() cannot run here. Else steps of up to so many rows take 0.9 to 1.1 of
+     * the time that they take with a library's product. */
     uint32_t head_rows;
     uint32_t head_row_elements; /* of a row that it computes, at least */
     uint32_t reserved;          /* 0 */

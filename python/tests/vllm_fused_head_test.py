@@ -30,6 +30,11 @@ class Plain(UnquantizedEmbeddingMethod):
         return torch.nn.functional.linear(hidden, layer.weight, bias)
 
 
+class Scaled(Plain):
+    def apply(self, layer: Any, hidden: Any, bias: Any = None) -> Any:
+        return 2 * super().apply(layer, hidden, bias)
+
+
 class Packed:
     def apply(self, layer: Any, hidden: Any, bias: Any = None) -> Any:
         return torch.nn.functional.linear(hidden, layer.weight, bias)
@@ -60,13 +65,27 @@ def hidden_of(model: Model) -> Any:
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_a_model_whose_logits_are_the_product_gives_its_head(ranks: int, dtype: Any) -> None:
     model = Model(ranks, dtype=dtype)
-    assert head_of(model, hidden_of(model), HOPPER) is model.head
+    assert head_of(model, hidden_of(model), HOPPER, gathers=False) is model.head
     # Nothing of vLLM stays replaced.
     assert LogitsProcessor._apply_head.__module__ == LogitsProcessor.__module__
 
 
 def quantised(model: Model) -> None:
     model.head.quant_method = Packed()
+
+
+def scaled(model: Model) -> None:
+    model.head.quant_method = Scaled()
+
+
+def by_columns(model: Model) -> None:
+    model.head.weight = model.head.weight.T.contiguous().T
+
+
+def shifted(model: Model) -> None:
+    weight = model.head.weight
+    room = torch.empty(weight.numel() + 1, dtype=weight.dtype)
+    model.head.weight = room[1:].view(weight.shape).copy_(weight)
 
 
 def biased(model: Model) -> None:
@@ -112,6 +131,9 @@ def own_product(model: Model) -> None:
         ({}, changed(lambda logits: logits.float()), "scales, caps or masks"),
         ({}, changed(lambda hidden: hidden / 8, hidden_too=True), "changes hidden states"),
         ({}, quantised, r"quantised \(Packed\)"),
+        ({}, scaled, "are not the product with its weight"),
+        ({}, by_columns, "stored by columns; by rows"),
+        ({}, shifted, "begins 2 bytes behind a multiple of 16"),
         ({}, biased, "has a bias"),
         ({}, single, "bfloat16, float32; all bfloat16"),
         ({"dtype": torch.float32}, None, "are float32; all bfloat16"),
@@ -127,17 +149,25 @@ def test_any_other_model_is_refused_by_what_it_does(
     if change is not None:
         change(model)
     with pytest.raises(UnfitHeadError, match=why) as refused:
-        head_of(model, hidden_of(model), HOPPER)
+        head_of(model, hidden_of(model), HOPPER, gathers=False)
     with pytest.raises(ValueError, match=f"'head' is 'fused'.*{why}.*without the option"):
         check_heads([{"rank": 0}, {"rank": 1, "unfit_head": str(refused.value)}])
     assert LogitsProcessor._apply_head.__module__ == LogitsProcessor.__module__
+
+
+def test_a_model_whose_ranks_gather_is_refused_before_it_is_asked_for_a_part() -> None:
+    model = Model(ranks=2)
+    # Its index is of the whole vocabulary, and behind the rank's part.
+    changed(masks)(model)
+    with pytest.raises(UnfitHeadError, match="ranks gather logits"):
+        head_of(model, hidden_of(model), HOPPER, gathers=True)
 
 
 @pytest.mark.parametrize(("capability", "named"), [((8, 0), "8.0"), ((10, 0), "10.0"), (None, "None")])
 def test_another_gpu_is_refused_by_name(capability: Any, named: str) -> None:
     model = Model()
     with pytest.raises(UnfitHeadError, match=f"compute capability {named}; 9.0"):
-        head_of(model, hidden_of(model), capability)
+        head_of(model, hidden_of(model), capability, gathers=False)
 
 
 @pytest.mark.parametrize(

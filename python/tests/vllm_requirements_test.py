@@ -113,6 +113,15 @@ def test_what_stands_in_the_way_is_named(
     assert text in str(refused.value)
 
 
+def test_a_fused_head_and_a_batch_invariant_engine_exclude_each_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("VLLM_BATCH_INVARIANT", "1")
+    assert faults(engine()) == []
+    [fault] = faults(engine(additional_config=FUSED))
+    assert "'head' is 'fused' and VLLM_BATCH_INVARIANT is set" in fault
+
+
 def speculating(method: str = "eagle3", rejection: str = "standard", drafts: int = 3, **other: Any) -> Any:
     config = SimpleNamespace(method=method, rejection_sample_method=rejection)
     return engine(speculative_config=config, num_speculative_tokens=drafts, **other)

@@ -37,8 +37,6 @@ from .windows import WindowPlane
 
 # Below vLLM's own logger, whose handler shows it: other names are shown from warnings on.
 logger = init_logger("vllm.croupier")
-UNFIT_HEAD = "'head' is 'fused', and this model is none for it: {}; without the option would be right"
-
 WORKER = "croupier.vllm.worker.CroupierWorker"
 NATIVE_WORKER = "vllm.v1.worker.gpu_worker.Worker"
 
@@ -140,8 +138,6 @@ class WithSession:
         check_heads(ranks)
         geometry = geometry_of(ranks, config.model_config.get_vocab_size())
         gathers = must_gather(ranks)
-        if gathers and options.head:
-            raise ValueError(UNFIT_HEAD.format("its ranks gather logits before they are right"))
         if gathers and not config.lora_config:
             logger.info("This model changes logits by their ids: ranks gather them, and write a part each.")
         # An engine core in the caller's own process is often left to the interpreter's end. By a weak
@@ -230,6 +226,8 @@ class WithSession:
             session.close()
             raise
         logger.info("Croupier decides the tokens: %s, %s, %s", session.segment_path, transport, geometry)
+        if options.head:
+            logger.info("Croupier multiplies hidden states and LM head in steps of few rows")
         logger.info(compat.current().about_rng)
         if window > 1:
             logger.info("Croupier verifies up to %d drafts of each request in a step", window - 1)
@@ -300,7 +298,10 @@ def geometry_of(ranks: list[dict[str, Any]], vocab: int) -> dict[str, Any]:
 def check_heads(ranks: list[dict[str, Any]]) -> None:
     for rank in ranks:
         if fault := rank.get("unfit_head"):
-            raise ValueError(UNFIT_HEAD.format(fault))
+            raise ValueError(
+                f"'head' is 'fused', and this model is none for it: {fault}; without the option would be "
+                "right"
+            )
 
 
 def must_gather(ranks: list[dict[str, Any]]) -> bool:

@@ -36,13 +36,19 @@ class _Product:
     logits: torch.Tensor
 
 
-def head_of(model: Any, hidden: torch.Tensor, capability: tuple[int, int] | None) -> Any:
-    """The layer whose weight's product with hidden states like these is this rank's logits, bit for bit."""
+def head_of(model: Any, hidden: torch.Tensor, capability: tuple[int, int] | None, gathers: bool) -> Any:
+    """The layer whose product of its weight and hidden states like these is this rank's logits.
+
+    `gathers`: what ranks compute alone are not logits yet. Such a model is not asked for them, for it may
+    index a rank's part by ids of the whole vocabulary.
+    """
     if capability != HOPPER:
         raise UnfitHeadError(
             f"its GPU has compute capability {capability and '.'.join(map(str, capability))}; 9.0 (H100, "
             "H200, GH200) would be right"
         )
+    if gathers:
+        raise UnfitHeadError("its ranks gather logits before they are right")
     # Other numbers than a warm-up's, which may be all zero: then a scale would not show.
     probe = torch.randn(hidden.shape, generator=torch.Generator().manual_seed(1)).to(hidden)
     products: list[_Product] = []
@@ -87,10 +93,24 @@ def _check_product(product: _Product, probe: torch.Tensor) -> None:
         raise UnfitHeadError(
             f"its LM head, hidden states and logits are {names}; all bfloat16, or all float16, would be right"
         )
-    if weight.stride(-1) != 1 or weight.stride(0) % 8 or weight.shape[-1] % 8 or weight.data_ptr() % 16:
+    _check_layout(weight)
+    # A layer may be of a plain class and scale or pack its weight. Another kernel rounds otherwise.
+    product_of_weight = torch.nn.functional.linear(probe, weight)
+    if not _close(product.logits, product_of_weight):
+        raise UnfitHeadError("its LM head's logits are not the product with its weight")
+
+
+def _check_layout(weight: torch.Tensor) -> None:
+    if weight.stride(-1) != 1:
+        raise UnfitHeadError("its LM head's weight is stored by columns; by rows would be right")
+    if weight.stride(0) % 8 or weight.shape[-1] % 8:
         raise UnfitHeadError(
             f"its LM head's rows have {weight.shape[-1]} elements, {weight.stride(0)} apart; multiples of 8 "
             "would be right"
+        )
+    if behind := weight.data_ptr() % 16:
+        raise UnfitHeadError(
+            f"its LM head begins {behind} bytes behind a multiple of 16; at one would be right"
         )
 
 
@@ -98,6 +118,10 @@ def _check_logits(product: _Product, logits: torch.Tensor) -> None:
     # vLLM cuts its padding off.
     if not _equal(product.logits[..., : logits.shape[-1]], logits):
         raise UnfitHeadError("it scales, caps or masks its logits")
+
+
+def _close(one: torch.Tensor, other: torch.Tensor) -> bool:
+    return one.shape == other.shape and bool((one - other).abs().max() <= 0.02 * other.abs().max())
 
 
 def _equal(one: torch.Tensor, other: torch.Tensor) -> bool:

@@ -140,6 +140,9 @@ def _faults_of_head(vllm_config: Any) -> list[str]:
         found.append("'head' is 'fused' and its LM head may have LoRA; one of the two would be right")
     if (device := vllm_config.device_config.device_type) != "cuda":
         found.append(f"'head' is 'fused' and its workers are on {device}; without the option would be right")
+    if os.environ.get("VLLM_BATCH_INVARIANT", "0") not in ("", "0"):
+        # Larger steps are the model's, whose last bits are others.
+        found.append("'head' is 'fused' and VLLM_BATCH_INVARIANT is set; one of the two would be right")
     return found
 
 

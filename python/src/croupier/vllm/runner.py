@@ -112,7 +112,8 @@ class CroupierModelRunner(GPUModelRunner):
     def _take_head(self, hidden: torch.Tensor) -> None:
         capability = torch.cuda.get_device_capability(self.device)
         try:
-            self.croupier_head = fused_head.head_of(self.model, hidden, capability)
+            gathers = self._any_rank(self.croupier_described["gathers"])
+            self.croupier_head = fused_head.head_of(self.model, hidden, capability, gathers)
         except fused_head.UnfitHeadError as error:
             # Raised here it would be a line in the log of a worker.
             self.croupier_described["unfit_head"] = str(error)
@@ -289,7 +290,7 @@ class CroupierModelRunner(GPUModelRunner):
         """The rows of the step's columns are on their way into the segment: of `rows` of the batch, None: of
         all. Returned is what the writer reads until the step is decided, the rows first."""
         head, writer = self.croupier_head, self.croupier_writer
-        if head is not None:
+        if head is not None and writer is not None:
             indices = input_batch.logits_indices
             if len(indices if rows is None else rows) <= writer.info.head_rows:
                 hidden = hidden_states[indices if rows is None else indices[rows]]
