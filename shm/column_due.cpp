@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <optional>
 
 namespace croupier::shm {
 namespace {
@@ -194,9 +195,12 @@ DueColumn due_row(const Segment& segment, std::uint64_t step, std::uint32_t colu
     if (!same) return {Due::broken, 0};
     if (!all_committed(segment, slot, head, column)) return {Due::later, 0};
     if (has_failed(segment, slot, head, column)) return {Due::never, 0};
-    // The head was decided from its row, before which the inputs were stored.
+    // The head was decided from its row, before which the inputs were stored. It may have been fed anew
+    // since, and what follows is computed behind that.
+    const std::uint32_t outputs = segment.decisions(slot)[head].load().position;
     const auto position = right_position(segment, slot, head, column);
-    const bool right = position && !has_decided(segment, slot, head, column, *position);
+    const bool right = position && was_fed(segment, step, head, asked, outputs) &&
+                       !has_decided(segment, slot, head, column, *position);
     return right ? DueColumn{Due::now, *position} : DueColumn{Due::rejected, 0};
 }
 
@@ -209,11 +213,15 @@ DueColumn due_of(const Segment& segment, std::uint64_t step, std::uint32_t colum
     return asked.row == 0 ? due_head(segment, step, asked, sequence) : due_row(segment, step, column, asked);
 }
 
-bool was_fed(const Segment& segment, std::uint64_t step, std::uint32_t column,
-             std::optional<std::int32_t> token) {
-    const RowInput input = input_of(segment, segment.slot_of(step), column);
+bool was_fed(const Segment& segment, std::uint64_t step, std::uint32_t head, const ScheduleColumn& asked,
+             std::uint32_t outputs) {
+    const RowInput input = input_of(segment, segment.slot_of(step), head);
     if (input.token == RowInput::kNone) return false;
-    return input.token == RowInput::kAny || !token || input.token == *token;
+    // What a prompt ends with is the engine's own.
+    if (input.token == RowInput::kAny || outputs == 0) return true;
+    const std::uint64_t length = std::uint64_t{segment.sequence(asked.sequence_slot).prompt_length} + outputs;
+    if (length > segment.geometry().max_length) return false;
+    return segment.token_log(asked.sequence_slot)[length - 1] == input.token;
 }
 
 }  // namespace croupier::shm

@@ -4,7 +4,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 
 #include "shm/segment.h"
 
@@ -27,9 +26,9 @@ struct DueColumn {
 DueColumn due_of(const Segment& segment, std::uint64_t step, std::uint32_t column,
                  const proto::ScheduleColumn& asked);
 
-// Whether the head of a window, whose row is there, has a row at all, and was fed this token as far as the
-// engine says what it was fed.
-bool was_fed(const Segment& segment, std::uint64_t step, std::uint32_t column,
-             std::optional<std::int32_t> token);
+// Whether the head of the window of `asked`, whose row is there, has a row at all, and was fed the last of so
+// many outputs as far as the engine says what it was fed.
+bool was_fed(const Segment& segment, std::uint64_t step, std::uint32_t head,
+             const proto::ScheduleColumn& asked, std::uint32_t outputs);
 
 }  // namespace croupier::shm

@@ -195,8 +195,8 @@ DecidedColumn decide_column(SessionView& session, const CheckedStep& step, std::
     // Load: its row. Between the look at the column and its claim another sampler may have asked for blocks,
     // or another writer have come.
     if (!there) return deferred();
-    const auto last = request.output.empty() ? std::nullopt : std::optional(request.output.back());
-    if (step.windows && asked.row == 0 && !shm::was_fed(segment, step.step, column, last)) {
+    if (step.windows && asked.row == 0 &&
+        !shm::was_fed(segment, step.step, column, asked, sequence.position)) {
         if (sent.is_over()) return deferred();
         return store_error(segment, step, column, asked, sequence, DecisionError::bad_input, workspace);
     }

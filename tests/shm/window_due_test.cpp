@@ -67,8 +67,8 @@ class Windows {
     DueColumn due(std::uint64_t step, std::uint32_t row) {
         return due_of(segment_, step, kHead + row, published(step, row));
     }
-    bool was_fed(std::uint64_t step, std::optional<std::int32_t> token) {
-        return shm::was_fed(segment_, step, kHead, token);
+    bool was_fed(std::uint64_t step) {
+        return shm::was_fed(segment_, step, kHead, published(step, 0), due(step, 0).outputs);
     }
     void decide(std::uint64_t step, std::uint32_t row, std::int32_t token,
                 DecisionError error = DecisionError::none, std::uint16_t flags = 0) {
@@ -282,6 +282,29 @@ TEST_CASE("a row behind one that was drafted anew nearer to the head is rejected
     CHECK(windows.due(step, 3).due == Due::rejected);
 }
 
+TEST_CASE("a row behind a head that was decided and fed anew is rejected, but where the token is not told") {
+    Windows windows;
+    const std::uint64_t first = windows.publish({3});
+    windows.decide(first, 0, 50);
+    windows.take(first);
+    const std::uint64_t step = windows.publish({50, 60});
+    windows.decide(step, 0, 60);
+    REQUIRE(windows.due(step, 1).due == Due::now);
+    windows.set_input(step, 0, {RowInput::kAny, Windows::kHead});
+    CHECK(windows.due(step, 1).due == Due::now);
+    SECTION("with another token") {
+        windows.set_input(step, 0, {51, Windows::kHead});
+    }
+    SECTION("with another token by one rank") {
+        windows.set_input(step, 0, {50, Windows::kHead});
+        windows.set_input_of(1, step, 0, {51, Windows::kHead});
+    }
+    SECTION("with none") {
+        windows.set_input(step, 0, {RowInput::kNone, Windows::kHead});
+    }
+    CHECK(windows.due(step, 1).due == Due::rejected);
+}
+
 TEST_CASE("a parent that is no earlier row of the window is none") {
     Windows windows;
     const std::uint64_t step = windows.publish({3, 50, 50});
@@ -295,10 +318,12 @@ TEST_CASE("a head was fed the last token of its sequence, unless nobody says wha
     Windows windows;
     const auto [input, fed] = GENERATE(table<std::int32_t, bool>(
         {{60, true}, {RowInput::kAny, true}, {50, false}, {RowInput::kNone, false}}));
-    const std::uint64_t step = windows.publish({input, 9});
-    CHECK(windows.was_fed(step, 60) == fed);
+    const std::uint64_t first = windows.publish({input});
     // What a prompt ends with is the engine's own, but there must be a row.
-    CHECK(windows.was_fed(step, std::nullopt) == (input != RowInput::kNone));
+    CHECK(windows.was_fed(first) == (input != RowInput::kNone));
+    windows.decide(first, 0, 60);
+    const std::uint64_t second = windows.publish({input, 9}, 1);
+    CHECK(windows.was_fed(second) == fed);
 }
 
 TEST_CASE("after a truncate a window waits for those that are void, and knows the new length") {
