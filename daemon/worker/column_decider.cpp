@@ -187,6 +187,8 @@ DecidedColumn decide_column(SessionView& session, const CheckedStep& step, std::
         stored.is_known() ? check_sequence(segment, step, column, asked, sequence, session.lists(lane.thread))
                           : DecisionError::bad_record;
     if (sequence.waits) return deferred();
+    // Rejected for what its writers have told so far: one that sends the step anew may not have told all.
+    if (fault == DecisionError::rejected && (!there || sent.is_over())) return deferred();
     if (fault != DecisionError::none)
         return store_error(segment, step, column, asked, sequence, fault, workspace);
     sampler::Request request = request_with_races(session, sequence, lane, races);
