@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "proto/curve.h"
+#include "proto/endpoint.h"
 
 namespace croupier::client {
 namespace {
@@ -21,7 +22,7 @@ shm::Result<bool> use_curve(zmq::socket_t& socket, const std::string& endpoint, 
                                                           {"client_secret_key", keys.client_secret}});
     if (fault) return shm::fail(shm::Errc::bad_argument, *fault);
     try {
-        proto::join_curve(socket, keys.server, keys.client_public, keys.client_secret);
+        proto::join_tcp(socket, endpoint, keys.server, keys.client_public, keys.client_secret);
     } catch (const zmq::error_t& error) {
         return shm::fail(shm::Errc::bad_argument, proto::not_a_key(endpoint, error));
     }
@@ -32,16 +33,12 @@ shm::Result<bool> use_curve(zmq::socket_t& socket, const std::string& endpoint, 
 
 shm::Result<Dealer> Dealer::connect(zmq::context_t& context, const std::string& endpoint,
                                     const CurveKeys& keys) {
-    const bool over_tcp = endpoint.starts_with("tcp://");
-    if (!over_tcp && !endpoint.starts_with("ipc://")) {
-        return shm::fail(shm::Errc::bad_argument, "endpoint is \"" + endpoint +
-                                                      "\", it should be ipc://<path> or tcp://<host>:<port>");
-    }
+    if (const auto fault = proto::endpoint_fault(endpoint)) return shm::fail(shm::Errc::bad_argument, *fault);
     zmq::socket_t socket(context, zmq::socket_type::dealer);
     socket.set(zmq::sockopt::linger, 0);
     socket.set(zmq::sockopt::reconnect_ivl, kReconnectMs);
     socket.set(zmq::sockopt::reconnect_ivl_max, kReconnectMaxMs);
-    if (over_tcp) {
+    if (endpoint.starts_with("tcp://")) {
         CROUPIER_TRY(use_curve(socket, endpoint, keys));
     }
     try {

@@ -2,8 +2,8 @@
 
 #include "fan_out/nccl_fan_out.h"
 #include "fan_out/zmq_fan_out.h"
-#include "fan_out/zmq_wire.h"
 #include "proto/curve.h"
+#include "proto/endpoint.h"
 #include "proto/fan_out_frame.h"
 
 namespace croupier::fan_out {
@@ -24,22 +24,9 @@ shm::Result<bool> check_keys(const FanOutOptions& options) {
     return true;
 }
 
-bool lacks_brackets(const std::string& endpoint) {
-    const std::string host = tcp_host(endpoint);
-    return !host.starts_with('[') && host.find(':') != std::string::npos;
-}
-
 shm::Result<bool> check(const FanOutOptions& options) {
-    const bool over_tcp = options.endpoint.starts_with("tcp://");
-    if (!over_tcp && !options.endpoint.starts_with("ipc://")) {
-        return shm::fail(Errc::bad_argument, "endpoint is \"" + options.endpoint +
-                                                 "\", it should be ipc://<path> or tcp://<host>:<port>");
-    }
-    if (over_tcp && lacks_brackets(options.endpoint)) {
-        return shm::fail(Errc::bad_argument, "endpoint is \"" + options.endpoint +
-                                                 "\", an IPv6 address should stand in brackets, as in "
-                                                 "tcp://[::1]:7001");
-    }
+    if (const auto fault = proto::endpoint_fault(options.endpoint))
+        return shm::fail(Errc::bad_argument, *fault);
     if (options.members < 2 || options.members > proto::kMaxFanOutMembers) {
         return shm::fail(Errc::bad_argument, "members is " + std::to_string(options.members) +
                                                  ", allowed is 2 to " +
@@ -51,7 +38,7 @@ shm::Result<bool> check(const FanOutOptions& options) {
                                                  std::to_string(options.members - 1));
     }
     if (options.window < 1) return shm::fail(Errc::bad_argument, "window is 0, allowed is at least 1");
-    if (over_tcp) return check_keys(options);
+    if (options.endpoint.starts_with("tcp://")) return check_keys(options);
     return true;
 }
 

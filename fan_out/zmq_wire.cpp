@@ -20,10 +20,10 @@ constexpr int kLingerMs = 1000;
 shm::Result<bool> use_curve(zmq::socket_t& socket, zmq::socket_type type, const FanOutOptions& options) {
     try {
         if (type == zmq::socket_type::router) {
-            proto::serve_curve(socket, options.keys.own_secret);
+            proto::serve_tcp(socket, options.endpoint, options.keys.own_secret);
         } else {
-            proto::join_curve(socket, options.keys.peer_public, options.keys.own_public,
-                              options.keys.own_secret);
+            proto::join_tcp(socket, options.endpoint, options.keys.peer_public, options.keys.own_public,
+                            options.keys.own_secret);
         }
     } catch (const zmq::error_t& error) {
         return shm::fail(shm::Errc::bad_argument, proto::not_a_key(options.endpoint, error));
@@ -41,17 +41,10 @@ shm::Result<zmq::socket_t> make_fan_out_socket(zmq::context_t& context, zmq::soc
     socket.set(zmq::sockopt::heartbeat_timeout, kSilenceMs);
     socket.set(zmq::sockopt::maxmsgsize,
                static_cast<std::int64_t>(sizeof(proto::FanOutHeader) + proto::kMaxAnswerBytes));
-    // Names stay IPv4: both hosts must resolve one to the same kind of address.
-    if (tcp_host(options.endpoint).starts_with('[')) socket.set(zmq::sockopt::ipv6, true);
     if (options.endpoint.starts_with("tcp://")) {
         CROUPIER_TRY(use_curve(socket, type, options));
     }
     return socket;
-}
-
-std::string tcp_host(const std::string& endpoint) {
-    const auto begin = endpoint.find_last_of("/;") + 1;
-    return endpoint.substr(begin, endpoint.rfind(':') - begin);
 }
 
 Readable wait_for_either(zmq::socket_t& first, zmq::socket_t& second, std::chrono::milliseconds timeout,

@@ -14,9 +14,6 @@ using Clock = std::chrono::steady_clock;
 shm::Result<zmq::socket_t> make_fan_out_socket(zmq::context_t& context, zmq::socket_type type,
                                                const FanOutOptions& options);
 
-// Of tcp://<host>:<port>, before which a source address may stand, with a semicolon.
-std::string tcp_host(const std::string& endpoint);
-
 // Waits until one of two sockets or the descriptor `wake` (-1: none) is readable. A signal also ends the
 // wait.
 struct Readable {

@@ -6,6 +6,8 @@
 #include <vector>
 #include <zmq_addon.hpp>
 
+#include "proto/endpoint.h"
+
 namespace croupier::proto {
 namespace {
 
@@ -18,6 +20,10 @@ std::string text_of_key(const zmq::message_t& raw) {
     std::array<char, kCurveKeyLength + 1> text{};
     zmq_z85_encode(text.data(), raw.data<std::uint8_t>(), raw.size());
     return text.data();
+}
+
+void choose_family(zmq::socket_t& socket, const std::string& endpoint) {
+    socket.set(zmq::sockopt::ipv6, takes_ipv6(tcp_host(endpoint)));
 }
 
 }  // namespace
@@ -38,13 +44,15 @@ std::optional<std::string> key_length_fault(const std::string& endpoint,
     return std::nullopt;
 }
 
-void serve_curve(zmq::socket_t& socket, const std::string& own_secret) {
+void serve_tcp(zmq::socket_t& socket, const std::string& endpoint, const std::string& own_secret) {
+    choose_family(socket, endpoint);
     socket.set(zmq::sockopt::curve_server, true);
     socket.set(zmq::sockopt::curve_secretkey, own_secret);
 }
 
-void join_curve(zmq::socket_t& socket, const std::string& server_public, const std::string& own_public,
-                const std::string& own_secret) {
+void join_tcp(zmq::socket_t& socket, const std::string& endpoint, const std::string& server_public,
+              const std::string& own_public, const std::string& own_secret) {
+    choose_family(socket, endpoint);
     socket.set(zmq::sockopt::curve_serverkey, server_public);
     socket.set(zmq::sockopt::curve_publickey, own_public);
     socket.set(zmq::sockopt::curve_secretkey, own_secret);

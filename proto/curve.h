@@ -1,5 +1,5 @@
-// ZMQ's CURVE: keys as text, the sockets of both ends, and the door at which libzmq asks who may come in
-// (ZAP, RFC 27). A library of its own: the rest of proto/ needs no ZMQ.
+// ZMQ over TCP: CURVE's keys as text, the sockets of both ends, and the door at which libzmq asks who may
+// come in (ZAP, RFC 27). A library of its own: the rest of proto/ needs no ZMQ.
 #pragma once
 
 #include <cstddef>
@@ -22,11 +22,11 @@ struct NamedKey {
 std::optional<std::string> key_length_fault(const std::string& endpoint,
                                             std::initializer_list<NamedKey> keys);
 
-// The end that binds. Throws zmq::error_t for what is no key.
-void serve_curve(zmq::socket_t& socket, const std::string& own_secret);
-// The end that connects. Likewise.
-void join_curve(zmq::socket_t& socket, const std::string& server_public, const std::string& own_public,
-                const std::string& own_secret);
+// Makes the socket ready to bind a tcp endpoint. Throws zmq::error_t for what is no key.
+void serve_tcp(zmq::socket_t& socket, const std::string& endpoint, const std::string& own_secret);
+// Makes it ready to connect to one. Likewise.
+void join_tcp(zmq::socket_t& socket, const std::string& endpoint, const std::string& server_public,
+              const std::string& own_public, const std::string& own_secret);
 std::string not_a_key(const std::string& endpoint, const zmq::error_t& error);
 
 struct ZapRequest {

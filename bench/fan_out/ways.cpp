@@ -75,7 +75,7 @@ class BareRoot final : public RootEnd {
         socket_.set(zmq::sockopt::rcvtimeo, static_cast<int>(kPatience.count()));
         // Receive each leaf's subscription, not only the first of a topic.
         socket_.set(zmq::sockopt::xpub_verbose, true);
-        if (over_tcp(meeting)) proto::serve_curve(socket_, meeting.root_secret);
+        if (over_tcp(meeting)) proto::serve_tcp(socket_, meeting.endpoint, meeting.root_secret);
         socket_.bind(meeting.endpoint);
         for (std::uint32_t leaf = 0; leaf < meeting.leaves; ++leaf) {
             zmq::message_t subscription;
@@ -96,8 +96,10 @@ class BareLeaf final : public LeafEnd {
     explicit BareLeaf(const Meeting& meeting) : socket_(context_, zmq::socket_type::sub) {
         socket_.set(zmq::sockopt::rcvhwm, 0);
         socket_.set(zmq::sockopt::rcvtimeo, static_cast<int>(kPatience.count()));
-        if (over_tcp(meeting))
-            proto::join_curve(socket_, meeting.root_public, meeting.leaf_public, meeting.leaf_secret);
+        if (over_tcp(meeting)) {
+            proto::join_tcp(socket_, meeting.endpoint, meeting.root_public, meeting.leaf_public,
+                            meeting.leaf_secret);
+        }
         socket_.set(zmq::sockopt::subscribe, "");
         socket_.connect(meeting.endpoint);
     }

@@ -123,7 +123,7 @@ shm::Result<LockFile> bind_endpoint(zmq::socket_t& socket, const std::string& en
             return fail(Errc::bad_argument, endpoint + " is TCP and needs control.curve keys");
         }
         socket.set(zmq::sockopt::zap_domain, "croupier");
-        proto::serve_curve(socket, keys.secret);
+        proto::serve_tcp(socket, endpoint, keys.secret);
     } else {
         std::error_code ignored;
         std::filesystem::create_directories(std::filesystem::path(path).parent_path(), ignored);

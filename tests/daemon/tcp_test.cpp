@@ -71,6 +71,33 @@ TEST_CASE("a client with an authorised key is served over TCP, its decisions too
     engine.session().close();
 }
 
+TEST_CASE("clients reach a daemon at an IPv6 address, and over both families at every address") {
+    if (!has_ipv6()) {
+        WARN("skipped: this machine has no IPv6 loopback address");
+        return;
+    }
+    TcpSetup setup;
+    const std::string port = ":" + std::to_string(free_port());
+    const std::string host = GENERATE("[::1]", "*");
+    setup.control = "tcp://" + host + port;
+    const DaemonProcess daemon(kTwoSamplers, setup.yaml());
+    EngineShape shape = setup.shape(setup.client);
+    shape.decisions_over_zmq = true;
+    SmallEngine over_ipv6("tcp://[::1]" + port, "six", shape, 5000);
+    over_ipv6.admit(8);
+    over_ipv6.step();
+    if (host == "[::1]") return;
+    SmallEngine over_ipv4("tcp://127.0.0.1" + port, "four", shape, 5000);
+    over_ipv4.admit(8);
+    over_ipv4.step();
+}
+
+TEST_CASE("a client is told that an IPv6 address stands in brackets") {
+    const TcpSetup setup;
+    CHECK_THAT(failure_of([&] { SmallEngine("tcp://::1:7001", "six", setup.shape(setup.client), 1000); }),
+               Contains("tcp://::1:7001") && Contains("in brackets, as in tcp://[::1]:7001"));
+}
+
 TEST_CASE("an unknown key, a wrong server key and no key at all are refused over TCP, and the log says so") {
     const TcpSetup setup;
     const DaemonProcess daemon(kTwoSamplers, setup.yaml());

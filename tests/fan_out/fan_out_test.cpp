@@ -236,30 +236,6 @@ TEST_CASE("a root that ends is named to its members, after the last record that 
     CHECK(member->answer(Record{1}).error().message == after.error().message);
 }
 
-TEST_CASE("a group meets at an IPv6 address, with keys") {
-    if (!has_ipv6()) {
-        WARN("skipped: this machine has no IPv6 loopback address");
-        return;
-    }
-    FanOutOptions options = tcp_options(Transport::zmq, 3);
-    options.endpoint = "tcp://[::1]:" + std::to_string(free_port());
-    Group group(options, PeerTask::echo);
-    group.send(Record{6});
-    CHECK(group.answer().bytes == Record{6});
-    CHECK(group.answer().bytes == Record{6});
-    group.end();
-    options.members = 2;
-    options.endpoint = "tcp://[::1]:" + std::to_string(free_port());
-    FanOutOptions from_source = of_member(options, 1);
-    from_source.endpoint.insert(from_source.endpoint.find('['), "[::1]:0;");
-    Peer member(from_source, PeerTask::echo);
-    CHECK(need(need(fan_out::open_fan_out(options))->send(kEnd)));
-    CHECK(member.wait() == 0);
-    options.endpoint = "tcp://::1:7001";
-    CHECK_THAT(fan_out::open_fan_out(options).error().message,
-               Contains("tcp://::1:7001") && Contains("in brackets, as in tcp://[::1]:7001"));
-}
-
 TEST_CASE("members who do not join are named when the time is over") {
     FanOutOptions options = tcp_options(Transport::zmq, 4);
     options.join_timeout = milliseconds(3000);
