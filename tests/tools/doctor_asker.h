@@ -19,6 +19,11 @@ inline std::string config_of(const Sandbox& sandbox) {
     return "--config " + sandbox.config_path();
 }
 
+// A shell that does something to itself, and then becomes the doctor.
+inline std::string after(const std::string& preparation) {
+    return "sh -c '" + preparation + " && exec \"$@\"' sh ";
+}
+
 struct DoctorAnswer {
     int status = -1;
     nlohmann::json answer;

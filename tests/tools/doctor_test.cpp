@@ -28,11 +28,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A shell that does something to itself, and then becomes the doctor.
-std::string after(const std::string& preparation) {
-    return "sh -c '" + preparation + " && exec \"$@\"' sh ";
-}
-
 bool can_mount() {
     if (std::system("unshare --mount mount -t tmpfs tmpfs /dev/shm 2>/dev/null") == 0) return true;
     WARN("skipped: no mount namespace can be made here");
@@ -88,29 +83,6 @@ TEST_CASE("doctor: a daemon that serves is found fit, and every check is told on
                                 "daemon.answers",  "daemon.samplers",   "daemon.version", "daemon.metrics",
                                 "engine.library",  "engine.plugin",     "files.logout",   "network.peer"});
     CHECK(told.answer["findings"].size() == checks.size());
-}
-
-TEST_CASE("doctor: another host of the engine is reached or not, and a round to it is timed") {
-    const Sandbox sandbox;
-    sandbox.write_config(kOneSampler, "");
-    const Workplace place;
-    const auto ask = [&](const std::string& peer) {
-        return ask_doctor(place, config_of(sandbox) + kNotThisMachine + " --patience 1000 --peer " + peer);
-    };
-    const HeldPort held;
-    const auto listening = ask("tcp://127.0.0.1:" + std::to_string(held.port()));
-    CHECK_THAT(listening.what("network.peer"), Contains("accepts connections, a round takes"));
-    // ::1, where nothing listens, may be the name's first address.
-    const auto named = ask("localhost:" + std::to_string(held.port()));
-    CHECK_THAT(named.what("network.peer"), Contains("accepts connections, a round takes"));
-    CHECK(listening.finding("network.peer")["facts"]["round_ms"] > 0);
-    const auto silent = ask("127.0.0.1:" + std::to_string(free_port()));
-    CHECK_THAT(silent.what("network.peer"), Contains("can be reached, and nothing listens there now"));
-    // No connection has such an end.
-    const auto absent = ask("255.255.255.255:7001");
-    CHECK(absent.level("network.peer") == "broken");
-    CHECK_THAT(absent.what("network.peer"), Contains("255.255.255.255:7001 cannot be reached"));
-    CHECK_THAT(ask("10.0.0.2").what("network.peer"), Contains("HOST:PORT would be right"));
 }
 
 TEST_CASE("doctor: a shared memory without room for a session is named, with its size") {

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "proto/endpoint.h"
 #include "shm/file.h"
 #include "tools/doctor/checks.h"
 
@@ -99,25 +100,22 @@ Finding check_peer(const Examined& examined) {
                       "name an address of the other host, and a port");
     }
     std::string host = peer.substr(0, colon);
-    if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
+    // As libzmq looks it up for the relay, which takes the first address.
     addrinfo wanted{};
+    wanted.ai_family = proto::takes_ipv6(host) ? AF_INET6 : AF_INET;
     wanted.ai_socktype = SOCK_STREAM;
-    wanted.ai_flags = AI_NUMERICSERV;
+    wanted.ai_flags = AI_NUMERICSERV | AI_V4MAPPED;
+    if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
     addrinfo* found = nullptr;
     if (const int unknown = ::getaddrinfo(host.c_str(), peer.c_str() + colon + 1, &wanted, &found);
         unknown != 0) {
         return broken(fmt::format("{} is no address: {}", peer, ::gai_strerror(unknown)),
-                      "name the other host by a name that this one can resolve, or by its address");
+                      "name the other host by a name that this one resolves to an IPv4 address, or by its "
+                      "address, IPv6 in [ ]");
     }
     const Addresses addresses(found, &::freeaddrinfo);
     const auto patience_ms = static_cast<int>(examined.request.patience_ms);
-    Rounds rounds;
-    for (const addrinfo* one = addresses.get(); one != nullptr; one = one->ai_next) {
-        Rounds next = measure(*one, patience_ms);
-        if (rounds.ms.empty() || next.error == 0) rounds = std::move(next);
-        if (rounds.error == 0) break;
-    }
-    return judge(peer, std::move(rounds), patience_ms);
+    return judge(peer, measure(*addresses, patience_ms), patience_ms);
 }
 
 }  // namespace croupier::tools::doctor
