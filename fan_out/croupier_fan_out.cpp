@@ -8,6 +8,7 @@
 #include "proto/fan_out_frame.h"
 #include "shm/c_abi.h"
 #include "shm/caller_struct.h"
+#include "shm/home_process.h"
 
 namespace fan_out = croupier::fan_out;
 namespace shm = croupier::shm;
@@ -17,6 +18,7 @@ using shm::missing;
 struct croupier_fan_out {
     std::unique_ptr<fan_out::FanOut> group;
     fan_out::Answer answer;  // the last one, which the caller reads
+    shm::HomeProcess home;
 };
 
 static_assert(CROUPIER_FAN_OUT_ZMQ == static_cast<int>(fan_out::Transport::zmq) &&
@@ -61,6 +63,15 @@ shm::Result<fan_out::FanOutOptions> checked(const croupier_fan_out_options& give
         options.window};
 }
 
+template <typename Body>
+int guarded_group(const croupier_fan_out* fan_out, croupier_error* error, Body&& body) {
+    return guarded(error, [&]() -> shm::Result<int> {
+        if (fan_out == nullptr) return missing("fan_out");
+        CROUPIER_TRY(fan_out->home.check("this group"));
+        return body();
+    });
+}
+
 int channel_send(void* context, const void* record, size_t size, croupier_error* error) {
     return croupier_fan_out_send(static_cast<croupier_fan_out*>(context), record, size, error);
 }
@@ -73,7 +84,8 @@ int channel_receive(void* context, uint32_t timeout_ms, const void** answer, siz
 }
 
 int channel_descriptor(void* context) {
-    return static_cast<croupier_fan_out*>(context)->group->descriptor();
+    const auto* fan_out = static_cast<croupier_fan_out*>(context);
+    return fan_out->home.is_here() ? fan_out->group->descriptor() : -1;
 }
 
 }  // namespace
@@ -99,18 +111,18 @@ int croupier_fan_out_open(const croupier_fan_out_options* options, croupier_fan_
         if (fan_out == nullptr) return missing("fan_out");
         CROUPIER_TRY_VALUE(asked, checked(*options));
         CROUPIER_TRY_VALUE(group, fan_out::open_fan_out(asked));
-        *fan_out = new croupier_fan_out{std::move(group), {}};
+        *fan_out = new croupier_fan_out{std::move(group), {}, {}};
         return 0;
     });
 }
 
 void croupier_fan_out_close(croupier_fan_out* fan_out) {
-    delete fan_out;
+    // A forked child has the sockets without libzmq's threads, for which their end would wait for ever.
+    if (fan_out != nullptr && fan_out->home.is_here()) delete fan_out;
 }
 
 int croupier_fan_out_send(croupier_fan_out* fan_out, const void* record, size_t size, croupier_error* error) {
-    return guarded(error, [&]() -> shm::Result<int> {
-        if (fan_out == nullptr) return missing("fan_out");
+    return guarded_group(fan_out, error, [&]() -> shm::Result<int> {
         if (record == nullptr && size > 0) return missing("record");
         return sent(fan_out->group->send(bytes_of(record, size)));
     });
@@ -118,8 +130,7 @@ int croupier_fan_out_send(croupier_fan_out* fan_out, const void* record, size_t 
 
 int croupier_fan_out_receive_answer(croupier_fan_out* fan_out, uint32_t timeout_ms, uint32_t* member,
                                     const void** answer, size_t* size, croupier_error* error) {
-    return guarded(error, [&]() -> shm::Result<int> {
-        if (fan_out == nullptr) return missing("fan_out");
+    return guarded_group(fan_out, error, [&]() -> shm::Result<int> {
         if (member == nullptr || answer == nullptr || size == nullptr) {
             return missing("member, answer or size");
         }
@@ -135,8 +146,7 @@ int croupier_fan_out_receive_answer(croupier_fan_out* fan_out, uint32_t timeout_
 
 int croupier_fan_out_receive(croupier_fan_out* fan_out, uint32_t timeout_ms, const void** record,
                              size_t* size, croupier_error* error) {
-    return guarded(error, [&]() -> shm::Result<int> {
-        if (fan_out == nullptr) return missing("fan_out");
+    return guarded_group(fan_out, error, [&]() -> shm::Result<int> {
         if (record == nullptr || size == nullptr) return missing("record or size");
         CROUPIER_TRY_VALUE(received, fan_out->group->receive(std::chrono::milliseconds(timeout_ms)));
         if (!received) return 0;
@@ -148,8 +158,7 @@ int croupier_fan_out_receive(croupier_fan_out* fan_out, uint32_t timeout_ms, con
 
 int croupier_fan_out_answer(croupier_fan_out* fan_out, const void* answer, size_t size,
                             croupier_error* error) {
-    return guarded(error, [&]() -> shm::Result<int> {
-        if (fan_out == nullptr) return missing("fan_out");
+    return guarded_group(fan_out, error, [&]() -> shm::Result<int> {
         if (answer == nullptr && size > 0) return missing("answer");
         return sent(fan_out->group->answer(bytes_of(answer, size)));
     });
@@ -157,8 +166,7 @@ int croupier_fan_out_answer(croupier_fan_out* fan_out, const void* answer, size_
 
 int croupier_fan_out_channel(croupier_fan_out* fan_out, croupier_record_channel* channel,
                              croupier_error* error) {
-    return guarded(error, [&]() -> shm::Result<int> {
-        if (fan_out == nullptr) return missing("fan_out");
+    return guarded_group(fan_out, error, [&]() -> shm::Result<int> {
         if (channel == nullptr) return missing("channel");
         croupier_record_channel ours{};
         ours.context = fan_out;

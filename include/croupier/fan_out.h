@@ -2,9 +2,10 @@
  * members; member 0, the root, sends; every other member receives all of it, in order, none lost, none twice.
  * Members answer the root.
  *
- * A group is used by one thread at a time. Functions return 0 (or what they say) on success and -1 on
- * failure; then `error`, when given, says what, where and what would be right. After a failure of anything
- * but an argument the group is over: close it and open another.
+ * A group is used by one thread at a time, and by the process that opened it: a forked child is told so
+ * (`forked`). Functions return 0 (or what they say) on success and -1 on failure; then `error`, when given,
+ * says what, where and what would be right. After a failure of anything but an argument the group is over:
+ * close it and open another.
  */
 #ifndef CROUPIER_FAN_OUT_H
 #define CROUPIER_FAN_OUT_H

@@ -1,11 +1,13 @@
 // The C ABI of the fan-out: what it refuses, and what the shared library gives away.
 #include <dlfcn.h>
+#include <unistd.h>
 
 #include <catch2/catch.hpp>
 #include <memory>
 #include <string>
 
 #include "croupier/fan_out.h"
+#include "testing/child_process.h"
 #include "testing/session_files.h"
 #include "tests/fan_out/fan_out_peer.h"
 
@@ -111,6 +113,48 @@ TEST_CASE("a root sends and hears answers through the C ABI, and through the cha
     CHECK_THAT(error.text, Contains("only a member other than the root"));
     CHECK(channel.send(channel.context, "end", 3, &error) == 0);
     CHECK(peer.wait() == 0);
+}
+
+TEST_CASE("a forked child that calls or closes a group is told whose it is, and leaves it whole") {
+    const testing::ShmDirectory directory;
+    fan_out::FanOutOptions of_member;
+    of_member.endpoint = "ipc://" + directory.path() + "/fan-out.sock";
+    of_member.member = 1;
+    of_member.join_timeout = std::chrono::milliseconds(20000);
+    testing::Peer peer(of_member, testing::PeerTask::echo);
+    auto options = options_for(of_member.endpoint);
+    options.join_timeout_ms = 20000;
+    croupier_fan_out* group = nullptr;
+    croupier_error error{};
+    REQUIRE(croupier_fan_out_open(&options, &group, &error) == 0);
+    croupier_record_channel channel;
+    croupier_record_channel_init(&channel);
+    REQUIRE(croupier_fan_out_channel(group, &channel, &error) == 0);
+    auto child = ChildProcess::start([&] {
+        // libzmq would wait for threads that the child does not have.
+        ::alarm(20);
+        const void* bytes = nullptr;
+        std::size_t size = 0;
+        std::uint32_t member = 0;
+        int told = 0;
+        const auto note = [&](int status) {
+            told += status == -1 && std::string(error.text).starts_with("this group is of process ") ? 1 : 0;
+        };
+        note(croupier_fan_out_send(group, "one", 3, &error));
+        note(channel.send(channel.context, "one", 3, &error));
+        note(croupier_fan_out_receive_answer(group, 0, &member, &bytes, &size, &error));
+        note(channel.receive(channel.context, 0, &bytes, &size, &error));
+        note(croupier_fan_out_receive(group, 0, &bytes, &size, &error));
+        note(croupier_fan_out_answer(group, "one", 3, &error));
+        note(croupier_fan_out_channel(group, &channel, &error));
+        if (channel.descriptor(channel.context) == -1) ++told;
+        croupier_fan_out_close(group);
+        return told == 8 ? 0 : 1;
+    });
+    CHECK(child.wait() == 0);
+    CHECK(croupier_fan_out_send(group, "end", 3, &error) == 0);
+    CHECK(peer.wait() == 0);
+    croupier_fan_out_close(group);
 }
 
 TEST_CASE("libcroupier_fan_out.so gives its C ABI, and keeps the names of its C++ to itself") {
