@@ -50,6 +50,8 @@ class FanOut {
     // Readable when an answer may have come. send() may reset it, so call receive_answer() until it returns
     // nothing, then poll.
     virtual int descriptor() const { return -1; }
+    // The group has failed beside ZMQ: its members are not told that the root closed it.
+    virtual void skip_farewell() {}
 
     // For the other members. The record stays valid until the next call and is aligned for every type.
     // Returns nothing as soon as the descriptor `wake` is readable (-1: none).

@@ -95,9 +95,10 @@ class NcclRoot final : public NcclEnd {
 NcclRoot::~NcclRoot() {
     // Destroying the communicator drops the records that it has not delivered.
     const auto deadline = Clock::now() + kLinger;
-    while (!failed_ && received_by_all() < sent_ && Clock::now() < deadline) {
-        if (!hear(kLook)) return;
+    while (gpus_ && received_by_all() < sent_ && Clock::now() < deadline) {
+        if (const auto heard = hear(kLook); !heard) (void)fail_for_good(heard.error());
     }
+    if (!gpus_) control_->skip_farewell();
 }
 
 shm::Result<bool> NcclRoot::begin() {

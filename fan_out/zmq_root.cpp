@@ -1,5 +1,3 @@
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
 #include <cerrno>
@@ -52,6 +50,7 @@ class ZmqRoot final : public FanOut {
     shm::Result<bool> send(std::span<const std::uint8_t> record) override;
     shm::Result<std::optional<Answer>> receive_answer(milliseconds timeout) override;
     int descriptor() const override { return static_cast<int>(socket_.get(zmq::sockopt::fd)); }
+    void skip_farewell() override { owes_farewell_ = false; }
 
   private:
     shm::Result<bool> await_members();
@@ -84,14 +83,13 @@ class ZmqRoot final : public FanOut {
     std::uint64_t bytes_under_way_ = 0;
     std::deque<Answer> answers_;
     Clock::time_point last_sent_;
-    pid_t begun_by_ = 0;    // the process that has the group, once its members were sent their welcome
-    bool closing_ = false;  // nobody can join now
+    bool owes_farewell_ = false;  // once its members were sent their welcome
+    bool closing_ = false;        // nobody can join now
     std::optional<shm::Error> failed_;
 };
 
-// The sockets belong to the process that made them: a child that it forked leaves the group alone.
 ZmqRoot::~ZmqRoot() {
-    if (begun_by_ != ::getpid() || failed_) return;
+    if (!owes_farewell_ || failed_) return;
     try {
         say_farewell();
     } catch (const std::exception&) {
@@ -176,7 +174,7 @@ shm::Result<bool> ZmqRoot::await_members() {
         }
         if (!all) continue;
         CROUPIER_TRY(send_all(FanOutKind::welcome, 0, {}));
-        begun_by_ = ::getpid();
+        owes_farewell_ = true;
         return true;
     }
 }

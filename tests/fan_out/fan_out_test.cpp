@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 #include <cstring>
 #include <deque>
+#include <future>
 #include <memory>
 #include <random>
 
@@ -234,6 +235,27 @@ TEST_CASE("a root that ends is named to its members, after the last record that 
     if (says.find("died") != std::string::npos) CHECK_FALSE(member->closed_by_root());
     if (says.find("closed") != std::string::npos) CHECK(member->closed_by_root());
     CHECK(member->answer(Record{1}).error().message == after.error().message);
+}
+
+TEST_CASE("a root whose NCCL fails is gone to its members: it has not closed the group", "[nccl]") {
+    FanOutOptions options = tcp_options(Transport::nccl, 2);
+    options.device = 9999;
+    options.join_timeout = milliseconds(0);
+    if (const auto alone = fan_out::open_fan_out(options); alone.error().code == shm::Errc::not_found) {
+        WARN("skipped: " << alone.error().message);
+        return;
+    }
+    options.join_timeout = kPatience;
+    FanOutOptions listener = of_member(options, 1);
+    listener.transport = Transport::zmq;
+    auto opening = std::async(std::launch::async, [&] { return fan_out::open_fan_out(options); });
+    const auto member = need(fan_out::open_fan_out(listener));
+    auto next = member->receive(kPatience);
+    while (next && next.value()) next = member->receive(kPatience);
+    REQUIRE_FALSE(next);
+    CHECK_THAT(next.error().message, Contains("the root died, or its connection was cut"));
+    CHECK_FALSE(member->closed_by_root());
+    CHECK_THAT(opening.get().error().message, Contains("cannot use GPU 9999"));
 }
 
 TEST_CASE("members who do not join are named when the time is over") {
