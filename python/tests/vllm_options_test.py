@@ -174,6 +174,14 @@ def test_verify_mode_keeps_the_first_differences_and_counts_all(tmp_path: Path) 
     assert [found["step"] for found in report["differing"]] == list(range(100))
 
 
+def test_verify_mode_replaces_the_report_of_another_run_before_its_first_step(tmp_path: Path) -> None:
+    report = tmp_path / "report"
+    report.write_text('{"verified": 9000, "skipped": 0, "differ": 0, "differing": []}')
+    Verifier(64, 16, str(report), print)
+    assert json.loads(report.read_text()) == {"verified": 0, "skipped": 0, "differ": 0, "differing": []}
+    assert list(tmp_path.iterdir()) == [report]
+
+
 def test_an_option_compiles_no_model_anew() -> None:
     """vLLM's hash of a configuration names what was compiled for it; all of additional_config is in it."""
     pytest.importorskip("vllm")

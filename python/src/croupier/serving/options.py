@@ -56,7 +56,7 @@ class Options:
     verify_every: int = 0
     """Each so many steps are decided a second time in this process, and differences are counted; 0: none."""
     verify_report: str = ""
-    """The file that takes verify mode's counts when the engine ends."""
+    """The file of verify mode's counts: zeros from the session's start on, all when the engine ends."""
     untested: bool = False
     """Lets a release of the engine start that Croupier does not support."""
 

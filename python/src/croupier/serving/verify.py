@@ -34,6 +34,8 @@ class Verifier:
         self.differ = 0
         self.differing: list[dict[str, Any]] = []
         """The first of them; `differ` counts all."""
+        # A run that is killed before its first step must not leave another run's report in place.
+        self.save()
 
     def look(
         self,
