@@ -174,6 +174,7 @@ def test_what_cannot_be_done_is_refused(more: dict[str, Any], sampling: dict[str
     [
         ({"speculative_algorithm": "DFLASH"}, "speculative_algorithm is 'DFLASH'; EAGLE, EAGLE3"),
         ({"pp_size": 2}, "pp_size is 2: pipeline parallelism was never run on GPUs"),
+        ({"dp_size": 2}, "dp_size is 2: data parallelism was never run; 1 would be right"),
         ({"nnodes": 2}, "nnodes is 2"),
         ({"enable_dp_attention": True}, "enable_dp_attention is True"),
         ({"disaggregation_mode": "decode"}, "disaggregation_mode is 'decode'"),

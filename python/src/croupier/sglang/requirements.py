@@ -29,9 +29,9 @@ _FLAGS: tuple[tuple[str, tuple[Any, ...], str], ...] = (
 _TIMEOUTS = ("SGLANG_REQ_WAITING_TIMEOUT", "SGLANG_REQ_RUNNING_TIMEOUT")
 _GRAMMARS = ("xgrammar", "llguidance", "none")
 _PARALLEL = (
-    ("tp_size", "tensor parallelism"),
-    ("pp_size", "pipeline parallelism"),
-    ("dp_size", "data parallelism"),
+    ("tp_size", "tensor parallelism was never run on GPUs"),
+    ("pp_size", "pipeline parallelism was never run on GPUs"),
+    ("dp_size", "data parallelism was never run"),
 )
 _DEVICES = ("cuda", "cpu")
 
@@ -79,11 +79,9 @@ def faults(server_args: Any, options: Options) -> list[str]:
         found.append("sampling_backend is 'ascend'; leave it out")
     if server_args.pp_size > 1:
         found += _clocks(server_args)
-    for name, what in _PARALLEL:
+    for name, why in _PARALLEL:
         if (size := getattr(server_args, name)) > 1 and not options.untested:
-            found.append(
-                f"{name} is {size}: {what} was never run on GPUs; 1 would be right, or the option untested"
-            )
+            found.append(f"{name} is {size}: {why}; 1 would be right, or the option untested")
     return found + speculation.faults(server_args)
 
 
