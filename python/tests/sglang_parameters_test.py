@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from types import SimpleNamespace
 from typing import Any
 
@@ -248,11 +249,19 @@ def test_the_variable_is_a_dictionary_in_json() -> None:
     for text, said in [
         ("on", "no JSON"),
         ("[]", "a dictionary"),
-        ('{"relay_port": 1}', "on one host"),
         ('{"timeuot": 5}', "did you mean 'timeout'"),
     ]:
         with pytest.raises(ValueError, match=said):
             Options.from_environment({"CROUPIER_SGLANG": text})
+
+
+@pytest.mark.parametrize("name", ["relay_port", "head", "spare_batches"])
+def test_an_option_of_vllm_alone_is_neither_taken_nor_offered(name: str) -> None:
+    with pytest.raises(ValueError, match=f"CROUPIER_SGLANG has no option '{name}'; known are ") as refused:
+        Options.from_environment({"CROUPIER_SGLANG": json.dumps({name: 1})})
+    known = str(refused.value).split("known are ")[1].split(", ")
+    assert "metrics_port" in known
+    assert not {"relay_port", "head", "spare_batches"} & set(known)
 
 
 def test_a_plugin_that_fails_ends_the_process(monkeypatch: pytest.MonkeyPatch) -> None:

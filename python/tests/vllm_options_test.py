@@ -98,6 +98,13 @@ def test_another_transport_is_refused_by_name(given: Any, right: str) -> None:
     assert Options.parse({}).transport == ""
 
 
+@pytest.mark.parametrize("name", ["metrics_port", "relay_port"])
+def test_a_port_is_refused_where_there_is_none(name: str) -> None:
+    assert getattr(Options.parse({name: 65535}), name) == 65535
+    with pytest.raises(ValueError, match=rf"\['{name}'\] is 65536; 0 to 65535 would be right"):
+        Options.parse({name: 65536})
+
+
 def test_what_the_plugin_says_is_shown_in_vllms_log() -> None:
     vllm = pytest.importorskip("vllm.logger")
     pytest.importorskip("host_engine", exc_type=ImportError)

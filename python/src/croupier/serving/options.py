@@ -12,6 +12,8 @@ from typing import Any, ClassVar, Self
 # A call of a worker by vLLM ends after 300 seconds, and SGLang's watchdog an engine.
 _LONGEST = 240
 TRANSPORTS = ("rows", "lean")
+# How alike a mistyped option and the one that was meant are: 'relay_port' and 'transport' are at 0.6.
+_NEAR = 0.7
 
 
 @dataclass(frozen=True)
@@ -47,9 +49,6 @@ class Options:
     """Of a private daemon: where its segments lie."""
     metrics_port: int = 0
     """Of a private daemon: the port of 127.0.0.1 where it serves metrics and its page; 0: none."""
-    relay_port: int = 0
-    """Of an engine with its last stage on another host: where this one listens for it, replica N at the
-    N-th port from there; 0: any free port."""
     samplers: int = 0
     """Of a private daemon and of a stand-in; 0: three quarters of the cores that this process may use, and
     for lean steps a dozen at the most."""
@@ -66,18 +65,17 @@ class Options:
         defaults = {field.name: field.default for field in fields(cls)}
         for key, value in given.items():
             if key not in defaults:
-                near = difflib.get_close_matches(key, defaults, 1)
+                near = difflib.get_close_matches(key, defaults, 1, _NEAR)
                 hint = f"; did you mean {near[0]!r}?" if near else f"; known are {', '.join(defaults)}"
                 raise ValueError(f"{cls.where} has no option {key!r}{hint}")
             _check_type(cls.where, key, value, defaults[key])
+            if key.endswith("_port") and value > 65535:
+                raise ValueError(f"{cls.where}[{key!r}] is {value}; 0 to 65535 would be right")
         timeout = given.get("timeout", cls.timeout)
         if not 0 < timeout <= _LONGEST:
             raise ValueError(
                 f"{cls.where}['timeout'] is {timeout}; seconds above 0, up to {_LONGEST} would be right"
             )
-        for key in ("metrics_port", "relay_port"):
-            if (port := given.get(key, 0)) > 65535:
-                raise ValueError(f"{cls.where}[{key!r}] is {port}; 0 to 65535 would be right")
         transport = given.get("transport", cls.transport)
         if "transport" in given and transport not in TRANSPORTS:
             raise ValueError(

@@ -37,13 +37,25 @@ class RelayedOpening:
 
     daemon: RelayedDaemon | None = None
 
-    def __init__(self, options: Options, address: str, begin: Begin, logger: Logger, fewer_rows: str) -> None:
-        """`address`: of this host, where the other one finds it. `begin`: SessionHost.begin() over there."""
+    def __init__(
+        self,
+        options: Options,
+        address: str,
+        begin: Begin,
+        logger: Logger,
+        fewer_rows: str,
+        port: int = 0,
+    ) -> None:
+        """`address` and `port`: of this host, where the other one finds it; 0: any free port.
+
+        `begin`: SessionHost.begin() over there.
+        """
         self._options = options
         self._address = address
         self._begin = begin
         self._logger = logger
         self._fewer_rows = fewer_rows
+        self._port = port
 
     def open(self, at: Callable[[Callable[..., Session]], Opened], **asked: Any) -> Opened:
         """What `at` makes of a function that opens the session; that takes what `asked` lacks."""
@@ -70,7 +82,7 @@ class RelayedOpening:
     def _connected(self, private: bool) -> tuple[str, FanOut]:
         public, secret = FanOut.make_keys()
         host = f"[{self._address}]" if ":" in self._address else self._address
-        with reserved_port(self._address, self._options.relay_port) as port:
+        with reserved_port(self._address, self._port) as port:
             root = f"tcp://{host}:{port.getsockname()[1]}"
             endpoint, relay_key = self._begin(root, public, private)
             self._logger.info("records go to the relay beside %s of the last stage, from %s", endpoint, root)

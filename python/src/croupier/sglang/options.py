@@ -32,6 +32,4 @@ class Options(options.Options):
             raise ValueError(f"{VARIABLE} is {text!r}, which is no JSON: {error}") from error
         if not isinstance(given, dict):
             raise ValueError(f"{VARIABLE} is {text}; a dictionary of options would be right, as '{{}}'")
-        if "relay_port" in given:
-            raise ValueError(f"{VARIABLE} has 'relay_port', but SGLang's ranks are on one host; leave it out")
         return cls.parse(given)

@@ -6,7 +6,6 @@ its own workers; those of the others than the first make a MultiprocExecutor wit
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 from typing import Any, NamedTuple
 
@@ -57,11 +56,11 @@ def opening_for(executor: Any, options: Options, own: Options) -> Opening | Rela
     def begin(root: str, root_key: str, private: bool) -> tuple[str, str]:
         return answered(executor, "croupier_begin_host", root, root_key, private)
 
-    if options.relay_port:
+    port = options.relay_port
+    if port:
         # Replicas may be on one host.
-        replica = executor.vllm_config.parallel_config.data_parallel_index
-        options = dataclasses.replace(options, relay_port=options.relay_port + replica)
-    return RelayedOpening(options, get_ip(), begin, logger, FEWER_ROWS)
+        port += executor.vllm_config.parallel_config.data_parallel_index
+    return RelayedOpening(options, get_ip(), begin, logger, FEWER_ROWS, port)
 
 
 def keep(executor: Any, segment_path: str, alone: Options, sequences: int, cached: int, longest: int) -> Kept:

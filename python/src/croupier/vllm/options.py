@@ -19,6 +19,9 @@ class Options(options.Options):
 
     engine: ClassVar[str] = "vllm"
     where: ClassVar[str] = f"additional_config[{KEY!r}]"
+    relay_port: int = 0
+    """Of an engine with its last stage on another host: where this one listens for it, replica N at the
+    N-th port from there; 0: any free port."""
     spare_batches: int = 0
     """Of an engine with pipeline stages: batches in flight beyond vLLM's, which hide the time of deciding."""
 
