@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from croupier._programs import program_path
-from croupier.sglang import requirements
+from croupier.sglang import compat as sglang_compat
 from croupier.vllm import compat
 from support import Daemon
 
@@ -85,7 +85,7 @@ def test_the_package_names_the_releases_of_engines_that_its_plugins_support() ->
     between = {f"!=0.{minor}.*" for minor in range(27, 33)}
     assert set(releases_of("vllm").split(",")) == {">=0.26", "<0.34"} | between
     assert compat.names() == "0.26 and 0.33"
-    assert releases_of("sglang") == f"=={requirements.RELEASES[-1]}"
+    assert releases_of("sglang") == f"=={sglang_compat.names()}"
 
 
 def test_the_programs_of_the_package_run() -> None:

@@ -11,10 +11,10 @@ import pytest
 import croupier
 from croupier.serving.admission import check_ranges
 from croupier.serving.parameters import Limits
-from croupier.sglang import register
+from croupier.sglang import register, requirements
 from croupier.sglang.options import Options
 from croupier.sglang.parameters import Asked, counts_prompt, translate
-from croupier.sglang.requirements import faults
+from croupier.sglang.requirements import check_release, faults
 
 NEUTRAL: dict[str, Any] = {
     "temperature": 1.0,
@@ -189,6 +189,15 @@ def test_an_engine_is_refused_by_its_flag(flags: dict[str, Any], said: str) -> N
     found = faults(SimpleNamespace(**{**SERVER, **flags}), Options())
     assert len(found) == 1
     assert said in found[0]
+
+
+def test_another_release_of_sglang_is_refused_by_its_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(requirements, "installed_release", lambda: "0.5.17.post1")
+    with pytest.raises(ValueError, match=r"SGLang 0\.5\.17\.post1\. It supports 0\.5\.17, because"):
+        check_release(Options())
+    check_release(Options(untested=True))
+    monkeypatch.setattr(requirements, "installed_release", lambda: "0.5.17")
+    check_release(Options())
 
 
 @pytest.mark.parametrize(

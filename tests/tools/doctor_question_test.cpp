@@ -28,6 +28,21 @@ void install(const Workplace& place, const std::string& package, const std::stri
     std::ofstream(folder / "RECORD") << package << "/lib/lib" << package << ".so.1,,\n";
 }
 
+// The plugins' own lists of releases, in a package that fails if it is imported.
+void install_plugins(const Workplace& place) {
+    install(place, "croupier", "1.0.0",
+            "[vllm.general_plugins]\ncroupier = croupier.vllm:register\n"
+            "[sglang.srt.plugins]\ncroupier = croupier.sglang:register\n");
+    const fs::path package = place.path() / "site" / "croupier";
+    for (const char* engine : {"vllm", "sglang"}) {
+        fs::create_directories(package / engine);
+        fs::copy_file(fs::path(CROUPIER_SOURCE_DIR) / "python" / "src" / "croupier" / engine / "compat.py",
+                      package / engine / "compat.py");
+        std::ofstream(package / engine / "__init__.py") << "raise SystemExit(9)\n";
+    }
+    std::ofstream(package / "__init__.py") << "raise SystemExit(9)\n";
+}
+
 bool has_python() {
     if (std::system("python3 -c 'import sys; assert sys.version_info >= (3, 8)' 2>/dev/null") == 0)
         return true;
@@ -41,6 +56,33 @@ bool has_ended(pid_t process) {
 }
 
 constexpr const char* kQuestion = "--skip daemon --config croupierd.yaml ";
+
+struct Engine {
+    const char* name;
+    const char* package;
+    const char* supported;
+    const char* other;
+    const char* releases;
+    const char* turned_on_by;
+    const char* page;
+};
+constexpr Engine kVllm{
+    "vLLM", "vllm", "0.26.0", "0.32.0", "supports vLLM 0.26 and 0.33", "--additional-config", "docs/vllm.md"};
+constexpr Engine kSglang{
+    "SGLang",        "sglang", "0.5.17", "0.5.18", "supports SGLang 0.5.17", "CROUPIER_SGLANG='{}'",
+    "docs/sglang.md"};
+
+// A Python that has the packages of a folder beside its own.
+struct Pythons {
+    Workplace place;
+    fs::path site = place.path() / "site";
+
+    Pythons() { place.write("croupierd.yaml", ""); }
+    DoctorAnswer ask() const {
+        return ask_doctor(place, std::string(kQuestion) + "--python python3",
+                          "PYTHONPATH='" + site.string() + "' ");
+    }
+};
 
 }  // namespace
 
@@ -123,25 +165,57 @@ TEST_CASE("doctor: a terminal is given colours and its own width, and none where
 
 TEST_CASE("doctor: the plugin is found in the Python that is named, without an engine being imported") {
     if (!has_python()) return;
-    const Workplace place;
-    place.write("croupierd.yaml", "");
-    const std::string question = std::string(kQuestion) + "--python python3";
-    const std::string before = "PYTHONPATH='" + (place.path() / "site").string() + "' ";
-    install(place, "vllm", "0.26.0");
+    const Pythons pythons;
+    const auto engine = GENERATE(kVllm, kSglang);
+    install(pythons.place, engine.package, engine.supported);
     // Whoever imported it would fail.
-    fs::create_directories(place.path() / "site" / "vllm");
-    std::ofstream(place.path() / "site" / "vllm" / "__init__.py") << "raise SystemExit(9)\n";
-    const auto without = ask_doctor(place, question, before);
+    fs::create_directories(pythons.site / engine.package);
+    std::ofstream(pythons.site / engine.package / "__init__.py") << "raise SystemExit(9)\n";
+    const auto without = pythons.ask();
     CHECK(without.level("engine.plugin") == "slower");
-    CHECK_THAT(without.what("engine.plugin"), Contains("vLLM 0.26.0"));
-    CHECK_THAT(without.remedy("engine.plugin"), Contains("pip install"));
-    install(place, "croupier", "1.0.0", "[vllm.general_plugins]\ncroupier = croupier.vllm:register\n");
-    const auto with = ask_doctor(place, question, before);
+    CHECK_THAT(without.what("engine.plugin"),
+               Contains(std::string(engine.name) + " " + engine.supported) &&
+                   Contains("without Croupier's plugin: " + std::string(engine.name) + " uses its own"));
+    CHECK_THAT(without.remedy("engine.plugin"),
+               Contains("pip install") && Contains(engine.turned_on_by) && Contains(engine.page));
+    install_plugins(pythons.place);
+    const auto with = pythons.ask();
     CHECK(with.level("engine.plugin") == "fine");
+    CHECK_THAT(with.what("engine.plugin"), Contains(engine.supported) && Contains(engine.turned_on_by));
     CHECK(with.finding("engine.plugin")["facts"]["croupier"] == "1.0.0");
+    CHECK(with.finding("engine.plugin")["facts"][engine.package] == engine.supported);
     // The package's list of files names a library that is not there.
     CHECK(with.level("engine.library") == "broken");
     CHECK_THAT(with.what("engine.library"), Contains("libcroupier.so.1") && Contains("is not there"));
+}
+
+TEST_CASE("doctor: a release that the plugin does not support is told, with those that it does") {
+    if (!has_python()) return;
+    const Pythons pythons;
+    const auto engine = GENERATE(kVllm, kSglang);
+    install(pythons.place, engine.package, engine.other);
+    install_plugins(pythons.place);
+    const auto other = pythons.ask();
+    CHECK(other.level("engine.plugin") == "broken");
+    CHECK_THAT(other.what("engine.plugin"), Contains(engine.other) && Contains(engine.releases));
+    CHECK_THAT(other.remedy("engine.plugin"), Contains(engine.page));
+    fs::remove(pythons.site / "croupier" / engine.package / "compat.py");
+    const auto none = pythons.ask();
+    CHECK(none.level("engine.plugin") == "broken");
+    CHECK_THAT(none.what("engine.plugin"), Contains("does not say which releases"));
+    CHECK_THAT(none.remedy("engine.plugin"), Contains("pip install --force-reinstall"));
+}
+
+TEST_CASE("doctor: of two engines in one Python the worse counts, and both are told") {
+    if (!has_python()) return;
+    const Pythons pythons;
+    install(pythons.place, kVllm.package, kVllm.supported);
+    install(pythons.place, kSglang.package, kSglang.other);
+    install_plugins(pythons.place);
+    const auto told = pythons.ask();
+    CHECK(told.level("engine.plugin") == "broken");
+    CHECK_THAT(told.what("engine.plugin"), Contains("vLLM 0.26.0 and Croupier's plugin 1.0.0") &&
+                                               Contains("Croupier's plugin 1.0.0 supports SGLang 0.5.17"));
 }
 
 TEST_CASE("doctor: a Python that hangs, fails or is none does not hold up the other checks") {

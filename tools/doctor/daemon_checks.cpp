@@ -1,4 +1,4 @@
-// The daemon that runs, and what engines bring: versions that fit each other.
+// The daemon that runs, and the libraries of engines: versions that fit each other.
 #include <spdlog/fmt/fmt.h>
 
 #include <filesystem>
@@ -11,9 +11,9 @@ namespace croupier::tools::doctor {
 namespace {
 
 const char* kStart =
-    "start one for this user with `croupierd`, or the host's with `systemctl start croupierd`; the vLLM "
-    "plugin "
-    "starts its own if none runs";
+    "start one for this user with `croupierd`, or the host's with `systemctl start croupierd`; the plugins "
+    "of "
+    "vLLM and SGLang start their own if none runs";
 const char* kRestart =
     "systemctl restart croupierd; sessions continue in the new daemon if the layouts are the same";
 
@@ -187,37 +187,6 @@ Finding check_library(const Examined& examined) {
                        "name the engine's with --library FILE");
     }
     return fine(fmt::format("{} and {} use the same layouts: {}", libraries.front().path, whose, against),
-                facts);
-}
-
-Finding check_plugin(const Examined& examined) {
-    const PythonAnswer& python = examined.python;
-    const std::vector<Fact> facts = {{"python", python.version},
-                                     {"program", python.program},
-                                     {"croupier", python.croupier},
-                                     {"vllm", python.vllm},
-                                     {"sglang", python.sglang}};
-    if (python.state == PythonState::absent) {
-        return skipped("there is no " + python.program, "name the engine's Python with --python FILE");
-    }
-    if (python.state != PythonState::answers) {
-        return skipped(fmt::format("cannot list the packages of {}: {}", python.program, python.error),
-                       "name the engine's Python with --python FILE, or raise --patience");
-    }
-    const std::string where = fmt::format("{} (Python {})", python.program, python.version);
-    if (python.vllm.empty()) {
-        const std::string engine = python.sglang.empty()
-                                       ? "neither vLLM nor SGLang"
-                                       : "SGLang " + python.sglang + ", which has no plugin yet, and no vLLM";
-        return skipped(fmt::format("{} has {}", where, engine),
-                       "name the engine's Python with --python FILE");
-    }
-    if (python.croupier.empty() || !python.has_plugin) {
-        return slower(fmt::format("{} has vLLM {} without Croupier's plugin: vLLM uses its own sampler",
-                                  where, python.vllm),
-                      python.program + " -m pip install croupier-*.whl (./dev wheel builds it)", facts);
-    }
-    return fine(fmt::format("{} has vLLM {} and Croupier's plugin {}", where, python.vllm, python.croupier),
                 facts);
 }
 

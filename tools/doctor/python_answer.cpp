@@ -21,7 +21,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr const char* kQuestion = R"(
-import json, sys
+import importlib.util, json, os, runpy, sys
 from importlib import metadata
 
 def version(name):
@@ -30,17 +30,26 @@ def version(name):
     except metadata.PackageNotFoundError:
         return ""
 
-answer = {"program": sys.executable, "version": "%d.%d.%d" % sys.version_info[:3], "has_plugin": False, "library": ""}
-for name in "croupier", "vllm", "sglang":
-    answer[name] = version(name)
-if answer["croupier"]:
-    package = metadata.distribution("croupier")
-    answer["has_plugin"] = any(
-        point.group == "vllm.general_plugins" and point.name == "croupier" for point in package.entry_points
-    )
-    for file in package.files or []:
-        if file.name.startswith("libcroupier.so"):
-            answer["library"] = str(file.locate())
+def releases(engine):
+    # Without an import of the package, which loads its libraries.
+    try:
+        folder = importlib.util.find_spec("croupier").submodule_search_locations[0]
+        told = runpy.run_path(os.path.join(folder, engine, "compat.py"))
+        return {"is_supported": bool(told["supported"](version(engine))), "supported": told["names"]()}
+    except Exception:
+        return {}
+
+answer = {"program": sys.executable, "version": "%d.%d.%d" % sys.version_info[:3], "croupier": version("croupier")}
+package = metadata.distribution("croupier") if answer["croupier"] else None
+for engine, group in ("vllm", "vllm.general_plugins"), ("sglang", "sglang.srt.plugins"):
+    points = package.entry_points if package else []
+    answer[engine] = {"release": version(engine)}
+    answer[engine]["has_plugin"] = any(point.group == group and point.name == "croupier" for point in points)
+    if answer[engine]["release"] and answer[engine]["has_plugin"]:
+        answer[engine].update(releases(engine))
+for file in (package.files if package else None) or []:
+    if file.name.startswith("libcroupier.so"):
+        answer["library"] = str(file.locate())
 print(json.dumps(answer))
 )";
 
@@ -92,6 +101,12 @@ std::string read_all(const shm::FileDescriptor& from, Clock::time_point deadline
     return text;
 }
 
+EngineAnswer engine_of(const nlohmann::json& told, const char* name) {
+    const auto engine = told.value(name, nlohmann::json::object());
+    return {engine.value("release", ""), engine.value("has_plugin", false),
+            engine.value("is_supported", false), engine.value("supported", "")};
+}
+
 // `late`: how long it was waited for in vain; 0: it has ended.
 void read_answer(const std::string& text, std::chrono::milliseconds late, PythonAnswer& answer) {
     const auto told = nlohmann::json::parse(text, nullptr, false);
@@ -105,10 +120,9 @@ void read_answer(const std::string& text, std::chrono::milliseconds late, Python
     answer.program = told.value("program", answer.program);
     answer.version = told.value("version", "");
     answer.croupier = told.value("croupier", "");
-    answer.vllm = told.value("vllm", "");
-    answer.sglang = told.value("sglang", "");
-    answer.has_plugin = told.value("has_plugin", false);
     answer.library = told.value("library", "");
+    answer.vllm = engine_of(told, "vllm");
+    answer.sglang = engine_of(told, "sglang");
 }
 
 }  // namespace

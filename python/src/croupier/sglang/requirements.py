@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import os
 from typing import Any
 
-from . import speculation
+from . import compat, speculation
+from .compat import installed_release
 from .options import VARIABLE, Options
 
-RELEASES = ("0.5.17",)
 # A flag of the server and the values with which Croupier samples.
 _FLAGS: tuple[tuple[str, tuple[Any, ...], str], ...] = (
     ("enable_dp_attention", (False,), "leave it out"),
@@ -36,21 +35,14 @@ _PARALLEL = (
 _DEVICES = ("cuda", "cpu")
 
 
-def installed_release() -> str:
-    try:
-        return importlib.metadata.version("sglang")
-    except importlib.metadata.PackageNotFoundError:
-        return "of an unknown release"
-
-
 def check_release(options: Options) -> None:
     """Raises a ValueError where the installed SGLang is another one than Croupier was tested with."""
     release = installed_release()
-    if not options.untested and release not in RELEASES:
+    if not options.untested and not compat.supported(release):
         raise ValueError(
-            f"Croupier does not support SGLang {release}. It supports {' and '.join(RELEASES)}, because the "
+            f"Croupier does not support SGLang {release}. It supports {compat.names()}, because the "
             "plugin relies on parts of SGLang that change between releases: "
-            f"pip install sglang=={RELEASES[-1]}. "
+            f"pip install sglang=={compat.RELEASES[-1]}. "
             f"To try it with this release: {VARIABLE}='{{\"untested\": true}}'"
         )
 

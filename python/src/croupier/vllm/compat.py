@@ -1,6 +1,7 @@
 """What differs between the releases of vLLM that Croupier supports. The rest of the plugin asks `current()`.
 
 A release of vLLM is supported if it is one of RELEASES. `current()` looks at the installed release once.
+`croupier doctor` runs this file alone: while it is loaded it imports nothing of the package, nor of vLLM.
 """
 
 from __future__ import annotations
