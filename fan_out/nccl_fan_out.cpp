@@ -98,7 +98,7 @@ NcclRoot::~NcclRoot() {
     while (gpus_ && received_by_all() < sent_ && Clock::now() < deadline) {
         if (const auto heard = hear(kLook); !heard) (void)fail_for_good(heard.error());
     }
-    if (!gpus_) control_->skip_farewell();
+    if (!gpus_ || received_by_all() < sent_) control_->skip_farewell();
 }
 
 shm::Result<bool> NcclRoot::begin() {

@@ -8,7 +8,7 @@ set -uo pipefail
 cd "$(dirname "$0")/../.." || exit
 [ $# -ge 1 ] || { sed -n 2,6p bench/vllm/long_kinds.sh >&2; exit 2; }
 out=$1 total=${TOTAL:-560}
-kinds=${KINDS:-greedy,topk200,topk500,allowed1000,biases300,min_p,repetition,min_tokens,typical,mirostat2,dynatemp_min_p,nine}
+kinds=${KINDS:-greedy,topk200,topk500,allowed1000,biases300,min_p,repetition,min_tokens,typical,mirostat2,dynatemp_min_p,full,logprobs20,nine}
 . bench/vllm/parts.sh
 . bench/vllm/env.sh
 say "unpacked: vLLM $release"

@@ -32,7 +32,7 @@ class Plain(UnquantizedEmbeddingMethod):
 
 class Scaled(Plain):
     def apply(self, layer: Any, hidden: Any, bias: Any = None) -> Any:
-        return 2 * super().apply(layer, hidden, bias)
+        return 1.015 * super().apply(layer, hidden, bias)
 
 
 class Packed:

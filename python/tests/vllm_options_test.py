@@ -9,6 +9,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from croupier.serving.options import TRANSPORTS
@@ -175,7 +176,7 @@ def test_verify_mode_keeps_the_first_differences_and_counts_all(tmp_path: Path) 
         verifier._tell(step, "r", SimpleNamespace(position=step, token=1), SimpleNamespace(token=2))
     assert len(verifier.differing) == 100
     assert len(said) == 20
-    verifier.close()
+    verifier._save()
     report = json.loads((tmp_path / "report").read_text())
     assert report["differ"] == 250
     assert [found["step"] for found in report["differing"]] == list(range(100))
@@ -187,6 +188,27 @@ def test_verify_mode_replaces_the_report_of_another_run_before_its_first_step(tm
     Verifier(64, 16, str(report), print)
     assert json.loads(report.read_text()) == {"verified": 0, "skipped": 0, "differ": 0, "differing": []}
     assert list(tmp_path.iterdir()) == [report]
+
+
+def test_verify_mode_s_report_has_what_differs_before_the_engine_ends(tmp_path: Path) -> None:
+    report = tmp_path / "report"
+    verifier = Verifier(64, 16, str(report), lambda said: None)
+    request = SimpleNamespace(params={"temperature": 0.0}, seed=1, lists=dict)
+    sequence = SimpleNamespace(request=request, prompt=[1], uid=7)
+    rows = np.zeros((1, 64), dtype=np.float32)
+    rows[0, 5] = 9.0
+    answer = SimpleNamespace(decisions=[SimpleNamespace(error=0, position=0, token=6)])
+    verifier.look(3, ["r"], [sequence], None, rows, answer, SimpleNamespace(output=lambda uid: [6]))
+    found = json.loads(report.read_text())
+    assert (found["verified"], found["differ"]) == (1, 1)
+    assert found["differing"] == [{"step": 3, "request": "r", "position": 0, "daemon": 6, "here": 5}]
+
+
+def test_a_verify_report_that_cannot_be_written_is_refused_by_name(tmp_path: Path) -> None:
+    with pytest.raises(
+        ValueError, match="verify_report is '.*none/report', which cannot be written .*folder that"
+    ):
+        Verifier(64, 16, str(tmp_path / "none" / "report"), print)
 
 
 def test_an_option_compiles_no_model_anew() -> None:

@@ -10,6 +10,7 @@
 #include "shm/step_window.h"
 #include "testing/daemon_process.h"
 #include "testing/small_engine.h"
+#include "tests/daemon/idle_peer.h"
 #include "tests/daemon/loopback.h"
 
 using namespace croupier;
@@ -90,6 +91,20 @@ TEST_CASE("clients reach a daemon at an IPv6 address, and over both families at 
     SmallEngine over_ipv4("tcp://127.0.0.1" + port, "four", shape, 5000);
     over_ipv4.admit(8);
     over_ipv4.step();
+}
+
+TEST_CASE("a daemon that listens over both families counts each IPv4 address apart") {
+    if (!has_ipv6()) {
+        WARN("skipped: this machine has no IPv6 loopback address");
+        return;
+    }
+    TcpSetup setup;
+    const std::uint16_t port = free_port();
+    setup.control = "tcp://*:" + std::to_string(port);
+    const DaemonProcess daemon(kTwoSamplers, setup.yaml() + "  connections_per_peer: 3\n");
+    const auto one = idle_peers_from("127.0.0.1", port, 8);
+    const auto other = idle_peers_from("127.0.0.2", port, 8);
+    CHECK(eventually([&] { return open_ones(one) == 3 && open_ones(other) == 3; }));
 }
 
 TEST_CASE("a client is told that an IPv6 address stands in brackets") {

@@ -30,17 +30,18 @@ bool lacks_ipv6() {
 // A root at one host's name or address, and members that reach it each at another.
 void meet(const std::string& root_host, const std::vector<std::string>& member_hosts) {
     const std::string port = ":" + std::to_string(free_port());
+    const auto at = [&](const std::string& host) { return "tcp://" + host + port; };
     FanOutOptions options;
     options.members = static_cast<std::uint32_t>(member_hosts.size()) + 1;
     options.join_timeout = std::chrono::milliseconds(10000);
     options.keys = keys_of_member();
     std::vector<std::unique_ptr<Peer>> peers;
     for (const std::string& host : member_hosts) {
-        options.endpoint = "tcp://" + host + port;
+        options.endpoint = at(host);
         ++options.member;
         peers.push_back(std::make_unique<Peer>(options, PeerTask::echo));
     }
-    options.endpoint = "tcp://" + root_host + port;
+    options.endpoint = at(root_host);
     options.member = 0;
     options.keys = keys_of_root();
     const auto root = need(fan_out::open_fan_out(options));

@@ -32,7 +32,9 @@ Finding check_engine(const Engine& engine, const PythonAnswer& python) {
     if (!answer.is_supported) {
         return broken(fmt::format("{}, but Croupier's plugin {} supports {} {} and refuses others", release,
                                   python.croupier, engine.name, answer.supported),
-                      fmt::format("install a supported release of {} ({})", engine.name, engine.page));
+                      fmt::format("install a supported release of {}, or try this one with the option "
+                                  "untested ({})",
+                                  engine.name, engine.page));
     }
     return fine(fmt::format("{} and Croupier's plugin {} ({} turns it on)", release, python.croupier,
                             engine.turned_on_by));

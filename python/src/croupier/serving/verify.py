@@ -35,7 +35,13 @@ class Verifier:
         self.differing: list[dict[str, Any]] = []
         """The first of them; `differ` counts all."""
         # A run that is killed before its first step must not leave another run's report in place.
-        self.save()
+        try:
+            self._save()
+        except OSError as error:
+            raise ValueError(
+                f"verify_report is {report!r}, which cannot be written ({error.strerror}); "
+                "a file in a folder that exists would be right"
+            ) from error
 
     def look(
         self,
@@ -73,6 +79,8 @@ class Verifier:
             self.verified += 1
             if again.token != decision.token:
                 self._tell(step, names[row], decision, again)
+        # Engines may be killed at any time.
+        self._save()
 
     def _tell(self, step: int, name: str, decision: Any, again: Any) -> None:
         found = {
@@ -90,10 +98,8 @@ class Verifier:
 
     def close(self) -> None:
         self._log(f"verify: {json.dumps(self._counts())}")
-        self.save()
 
-    def save(self) -> None:
-        """The report as it is by now: of an engine that may be killed."""
+    def _save(self) -> None:
         if self._report:
             # Whole at any time.
             written = f"{self._report}.{os.getpid()}"

@@ -174,8 +174,6 @@ class OpenSession:
         # Ranks' parts are padded.
         rows = batch.rows[:, : self._vocab]
         self._verifier.look(batch.step, names, sequences, batch.masks, rows, answer, self.session)
-        # SGLang ends its schedulers by SIGKILL.
-        self._verifier.save()
 
     def close(self) -> None:
         """A second call does nothing."""

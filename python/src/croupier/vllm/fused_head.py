@@ -121,7 +121,7 @@ def _check_logits(product: _Product, logits: torch.Tensor) -> None:
 
 
 def _close(one: torch.Tensor, other: torch.Tensor) -> bool:
-    return one.shape == other.shape and bool((one - other).abs().max() <= 0.02 * other.abs().max())
+    return one.shape == other.shape and bool((one - other).abs().max() <= 0.01 * other.abs().max())
 
 
 def _equal(one: torch.Tensor, other: torch.Tensor) -> bool:
