@@ -90,7 +90,8 @@ std::string opening(const DaemonProcess& daemon, const char* name, std::uint32_t
 
 }  // namespace
 
-TEST_CASE("a session that the control group's memory lacks is refused, and one that fits is opened") {
+TEST_CASE("a session that the control group's memory lacks is refused, and one that fits is opened",
+          "[memory]") {
     const MemoryGroup group(kLimit);
     if (!group.is_there()) return;
     const LimitedCroupierd limited(group.enter());
@@ -111,7 +112,7 @@ TEST_CASE("a session that the control group's memory lacks is refused, and one t
     CHECK(daemon.terminate() == 0);
 }
 
-TEST_CASE("page cache that the kernel can drop is no reason to refuse a session") {
+TEST_CASE("page cache that the kernel can drop is no reason to refuse a session", "[memory]") {
     const MemoryGroup group(kLimit);
     if (!group.is_there()) return;
     const Sandbox files;
@@ -124,7 +125,7 @@ TEST_CASE("page cache that the kernel can drop is no reason to refuse a session"
     CHECK(daemon.terminate() == 0);
 }
 
-TEST_CASE("two sessions that are opened at once and fit together are both opened") {
+TEST_CASE("two sessions that are opened at once and fit together are both opened", "[memory]") {
     const MemoryGroup group(kLimit);
     if (!group.is_there()) return;
     const LimitedCroupierd limited(group.enter());
