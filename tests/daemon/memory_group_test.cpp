@@ -104,9 +104,9 @@ TEST_CASE("a session that the control group's memory lacks is refused, and one t
                                                       Contains(std::to_string(kLimit)) &&
                                                       Contains("MemoryMax="));
         neighbour.steps(2);
-        CHECK(opening(daemon, "middle", 100) == "");
+        CHECK_THAT(opening(daemon, "middle", 100), Catch::Equals(""));
         // Its name again while what it had is still being let go.
-        CHECK(opening(daemon, "middle", 150) == "");
+        CHECK_THAT(opening(daemon, "middle", 150), Catch::Equals(""));
     }
     CHECK(daemon.sampler_restarts() == 0);
     CHECK(daemon.terminate() == 0);
@@ -121,7 +121,7 @@ TEST_CASE("page cache that the kernel can drop is no reason to refuse a session"
     const LimitedCroupierd limited(group.enter() + "\nhead -c 250M /dev/zero >" + file + "; cat " + file +
                                    " >/dev/null; sync " + file);
     DaemonProcess daemon("{count: 1}", "", limited.path());
-    CHECK(opening(daemon, "middle", 150) == "");
+    CHECK_THAT(opening(daemon, "middle", 150), Catch::Equals(""));
     CHECK(daemon.terminate() == 0);
 }
 
