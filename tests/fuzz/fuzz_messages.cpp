@@ -80,8 +80,7 @@ std::vector<std::uint8_t> valid_message(unsigned int seed) {
                                     true, true, 16));
             break;
         case 1:
-            finish(builder, seed,
-                   CreateSessionInfoDirect(builder, 1, "a.seg", "/dev/shm", "main", "ipc://d"));
+            finish(builder, seed, CreateSessionInfoDirect(builder, 1, "a.seg", "/dev/shm", "main", true));
             break;
         case 2:
             finish(builder, seed, CreateRefusalDirect(builder, 3, "why"));

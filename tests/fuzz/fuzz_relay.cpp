@@ -136,7 +136,7 @@ class Session {
         image_.assign(begin, begin + segment_.header().total_bytes);
     }
 
-    void begin() { std::memcpy(&segment_.header(), image_.data(), image_.size()); }
+    void begin() { std::memcpy(static_cast<void*>(&segment_.header()), image_.data(), image_.size()); }
 
     void decide_oldest() {
         const auto& header = segment_.header();
@@ -221,8 +221,9 @@ extern "C" std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data, std::size_t s
     auto chunks = chunks_of(data, size);
     const std::size_t which = chunks.empty() ? 0 : random() % chunks.size();
     if (chunks.empty() || (random() % 3 == 0 && chunks.size() < kMostChunks)) {
-        chunks.push_back({static_cast<std::uint8_t>(random() % 4 | (random() % 8 == 0 ? 0U : kNumbered)),
-                          sound_record(random)});
+        chunks.push_back(
+            {static_cast<std::uint8_t>(random() % 4 | (random() % 8 == 0 ? 0U : std::uint32_t{kNumbered})),
+             sound_record(random)});
     } else if (random() % 8 == 0) {
         chunks.erase(chunks.begin() + static_cast<std::ptrdiff_t>(which));
     } else {

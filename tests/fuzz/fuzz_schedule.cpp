@@ -59,7 +59,7 @@ class World {
 
     // The input is a list of patches: region, two bytes of offset, length, bytes.
     void lay_over(const std::uint8_t* data, std::size_t size) {
-        std::memcpy(&segment_.header(), image_.data(), image_.size());
+        std::memcpy(static_cast<void*>(&segment_.header()), image_.data(), image_.size());
         while (size > 4) {
             const Region& region = patched_[data[0] % patched_.size()];
             const std::size_t offset = (data[1] | static_cast<std::size_t>(data[2]) << 8U) % region.bytes;

@@ -79,7 +79,7 @@ class World {
     // A daemon that finds the segments, and one whose client writes over it while it runs.
     void supervise(const std::uint8_t* data, std::size_t size, bool adopted_first) {
         if (adopted_first) lay_over(nullptr, 0);
-        daemon::SessionRegistry registry(config_, plane_, event_);
+        daemon::SessionRegistry registry(config_, plane_, segments_, event_);
         if (!adopted_first) lay_over(data, size);
         registry.adopt_survivors();
         if (adopted_first) lay_over(data, size);
@@ -122,6 +122,7 @@ class World {
     shm::Segment liar_;
     shm::Segment neighbour_;
     shm::Plane plane_;
+    daemon::SegmentChannel segments_{1};
     config::Config config_;
     int event_ = ::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     std::vector<std::byte> image_;
