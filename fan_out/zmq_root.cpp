@@ -84,7 +84,7 @@ class ZmqRoot final : public FanOut {
     std::deque<Answer> answers_;
     Clock::time_point last_sent_;
     bool owes_farewell_ = false;  // once its members were sent their welcome
-    bool closing_ = false;        // nobody can join now
+    bool closing_ = false;        // no member can join any more
     std::optional<shm::Error> failed_;
 };
 

@@ -242,6 +242,13 @@ def run_rank(rank: int, place: argparse.Namespace) -> None:
     os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(place.port)}
     dist.init_process_group("cpu:gloo,cuda:nccl", rank=rank, world_size=place.tp)
     results: list[dict[str, Any]] = []
+    said = {
+        "device": torch.cuda.get_device_name(),
+        "cores": os.cpu_count(),
+        "releases": releases(),
+        "tp": place.tp,
+        "samplers": place.samplers,
+    }
     place.daemon = Daemon(place.samplers, pin=True, wait="spin") if rank == 0 else None
     if place.daemon is not None:
         place.daemon.__enter__()
@@ -269,13 +276,6 @@ def run_rank(rank: int, place: argparse.Namespace) -> None:
                     if rank != 0:
                         continue
                     print(json.dumps(results[-1]), flush=True)
-                    said = {
-                        "device": torch.cuda.get_device_name(),
-                        "cores": os.cpu_count(),
-                        "releases": releases(),
-                        "tp": place.tp,
-                        "samplers": place.samplers,
-                    }
                     place.out.write_text(json.dumps(said | {"results": results}, indent=1))
     finally:
         if place.daemon is not None:

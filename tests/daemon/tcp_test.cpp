@@ -107,7 +107,7 @@ TEST_CASE("a daemon that listens over both families counts each IPv4 address apa
     CHECK(eventually([&] { return open_ones(one) == 3 && open_ones(other) == 3; }));
 }
 
-TEST_CASE("a client is told that an IPv6 address stands in brackets") {
+TEST_CASE("a client is told that an IPv6 address needs brackets") {
     const TcpSetup setup;
     CHECK_THAT(failure_of([&] { SmallEngine("tcp://::1:7001", "six", setup.shape(setup.client), 1000); }),
                Contains("tcp://::1:7001") && Contains("in brackets, as in tcp://[::1]:7001"));

@@ -12,8 +12,7 @@ namespace {
 
 const char* kStart =
     "start one for this user with `croupierd`, or the host's with `systemctl start croupierd`; the plugins "
-    "of "
-    "vLLM and SGLang start their own if none runs";
+    "of vLLM and SGLang start their own if none runs";
 const char* kRestart =
     "systemctl restart croupierd; sessions continue in the new daemon if the layouts are the same";
 

@@ -55,7 +55,7 @@ class Options:
     verify_every: int = 0
     """Each so many steps are decided a second time in this process, and differences are counted; 0: none."""
     verify_report: str = ""
-    """The file of verify mode's counts: zeros from the session's start on, all when the engine ends."""
+    """The file of verify mode's counts: zeros from the session's start on, then as of the last step."""
     untested: bool = False
     """Lets a release of the engine start that Croupier does not support."""
 

@@ -299,8 +299,8 @@ def check_heads(ranks: list[dict[str, Any]]) -> None:
     for rank in ranks:
         if fault := rank.get("unfit_head"):
             raise ValueError(
-                f"'head' is 'fused', and this model is none for it: {fault}; without the option would be "
-                "right"
+                f"'head' is 'fused', and this model is none for it: {fault}; "
+                "without the option would be right"
             )
 
 
