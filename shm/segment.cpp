@@ -45,7 +45,7 @@ Result<bool> check_content(const SegmentHeader& header, const proto::Geometry& g
                            const proto::SegmentLayout& layout, const std::string& path) {
     if (auto fault = proto::geometry_fault(geometry)) return fail(Errc::bad_geometry, path + ": " + *fault);
     // What another minor version lays otherwise is not known here.
-    if (header.minor == proto::kSegmentMinor && layout != proto::layout_of(geometry, layout.elements)) {
+    if (header.minor == proto::kSegmentMinor && layout != proto::layout_of(geometry, {})) {
         return fail(Errc::corrupt_header, path + ": its layout is not the one that its geometry gives");
     }
     if (auto fault = proto::layout_fault(geometry, layout, header.total_bytes)) {

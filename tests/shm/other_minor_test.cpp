@@ -172,3 +172,17 @@ TEST_CASE("a newer segment with a part that stands out of the file is refused by
     header.layout = sound;
     CHECK(refusal() == "accepted");
 }
+
+TEST_CASE("a segment of this minor version has no wider elements, not even of a kind that no slot has") {
+    const TestDirectory directory;
+    auto created = Segment::create(spec_in(directory, small_geometry()));
+    REQUIRE(created);
+    proto::SegmentHeader& header = created.value().header();
+    REQUIRE(header.geometry.max_logprobs == 0);
+    header.layout.elements.ranked = kWide.ranked;
+    header.checksum = proto::header_checksum(header);
+    const auto attached = Segment::attach(created.value().path(), Access::read_only);
+    REQUIRE_FALSE(attached);
+    CHECK(attached.error().message.find("its layout is not the one that its geometry gives") !=
+          std::string::npos);
+}
