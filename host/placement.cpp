@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <map>
 #include <memory>
+#include <tuple>
 
 #include "host/control_group.h"
 
@@ -87,19 +88,61 @@ std::vector<std::uint32_t> cores_in(hwloc_topology_t topology, const HostView& h
     return cores;
 }
 
+struct ThreadOfCore {
+    std::uint32_t unit;
+    hwloc_obj_t core;  // nullptr: unknown
+    int node;
+    std::size_t number;  // among the usable threads of the core
+};
+
+// Of each node first one thread of each core, then the second ones: who waits on a core's second thread slows
+// down the first.
+std::vector<ThreadOfCore> spread(hwloc_topology_t topology, const std::vector<std::uint32_t>& units) {
+    std::map<hwloc_obj_t, std::size_t> seen;
+    std::vector<ThreadOfCore> threads;
+    for (const std::uint32_t unit : units) {
+        const hwloc_obj_t found = hwloc_get_pu_obj_by_os_index(topology, unit);
+        const hwloc_obj_t core =
+            found == nullptr ? nullptr : hwloc_get_ancestor_obj_by_type(topology, HWLOC_OBJ_CORE, found);
+        const int node = found == nullptr ? -1 : hwloc_bitmap_first(found->nodeset);
+        threads.push_back({unit, core, node, core == nullptr ? 0 : seen[core]++});
+    }
+    std::stable_sort(threads.begin(), threads.end(), [](const ThreadOfCore& a, const ThreadOfCore& b) {
+        return std::tie(a.node, a.number) < std::tie(b.node, b.number);
+    });
+    return threads;
+}
+
+// Without the first core, or its first thread, if enough are left.
+void leave_first_core(std::vector<ThreadOfCore>& threads, std::size_t wanted) {
+    const ThreadOfCore first = threads.front();
+    const auto of_core = [&](const ThreadOfCore& thread) {
+        return thread.unit == first.unit || (first.core != nullptr && thread.core == first.core);
+    };
+    const auto own = static_cast<std::size_t>(std::count_if(threads.begin(), threads.end(), of_core));
+    if (threads.size() >= wanted + own)
+        std::erase_if(threads, of_core);
+    else if (threads.size() > wanted)
+        threads.erase(threads.begin());
+}
+
 std::vector<std::uint32_t> choose_cores(std::size_t wanted, const std::vector<std::uint32_t>& allowed,
                                         const HostView& host) {
-    std::vector<std::uint32_t> cores = usable_cores(host);
-    if (cores.empty()) cores = {0};
+    const Topology topology = load_topology(host);
+    std::vector<std::uint32_t> cores =
+        topology ? cores_in(topology.get(), host) : std::vector<std::uint32_t>();
     if (!allowed.empty()) {
         std::erase_if(cores, [&](std::uint32_t core) {
             return std::find(allowed.begin(), allowed.end(), core) == allowed.end();
         });
         // If the list names no usable core, use it as it is and let binding fail.
-        if (cores.empty()) cores = allowed;
-    } else if (cores.size() > wanted) {
-        cores.erase(cores.begin());
+        if (cores.empty()) return allowed;
     }
+    if (cores.empty()) return {0};
+    auto threads = spread(topology.get(), cores);
+    if (allowed.empty()) leave_first_core(threads, wanted);
+    cores.clear();
+    for (const ThreadOfCore& thread : threads) cores.push_back(thread.unit);
     return cores;
 }
 

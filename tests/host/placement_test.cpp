@@ -80,6 +80,25 @@ TEST_CASE("segments are placed on the node of most samplers' cores") {
     CHECK(host::node_of({"", ""}) == -1);
 }
 
+TEST_CASE("samplers share a core's two threads only where there are more of them than cores") {
+    using Cores = std::vector<std::string>;
+    const FakeMachine machine("numa:1 core:4 pu:2");
+    CHECK(host::place_samplers(3, 1, {}) == Cores{"2", "4", "6"});
+    CHECK(host::place_samplers(5, 1, {}) == Cores{"2", "4", "6", "3", "5"});
+    CHECK(host::place_samplers(1, 3, {}) == Cores{"2,4,6"});
+    // The first core is left to others whole, then its first thread, then nothing.
+    CHECK(host::place_samplers(6, 1, {}) == Cores{"2", "4", "6", "3", "5", "7"});
+    CHECK(host::place_samplers(7, 1, {}) == Cores{"2", "4", "6", "1", "3", "5", "7"});
+    CHECK(host::place_samplers(9, 1, {}) == Cores{"0", "2", "4", "6", "1", "3", "5", "7", "0"});
+    CHECK(host::place_samplers(4, 1, {0, 1, 2, 3}) == Cores{"0", "2", "1", "3"});
+}
+
+TEST_CASE("samplers fill a NUMA node before they are placed on the next one") {
+    using Cores = std::vector<std::string>;
+    const FakeMachine machine("numa:2 core:2 pu:2");
+    CHECK(host::place_samplers(4, 1, {}) == Cores{"2", "3", "4", "6"});
+}
+
 TEST_CASE("the number of samplers follows the CPU quota, not the visible cores") {
     const FakeMachine machine(kTwoNodes);
     CHECK(host::default_sampler_count(1) == 15);
