@@ -161,6 +161,10 @@ shm::Result<FoundText> LiveSequences::found_text(std::uint64_t uid) const {
     return text;
 }
 
+void LiveSequences::prefetch(std::uint64_t uid) const {
+    if (const auto slot = slot_of(uid)) __builtin_prefetch(&segment_->sequence(*slot));
+}
+
 shm::Result<LiveSequences::Asked> LiveSequences::ask(std::uint64_t uid, std::uint64_t step,
                                                      std::uint32_t rows) {
     CROUPIER_TRY_VALUE(found, uids_.ask(uid, rows));

@@ -131,6 +131,7 @@ shm::Result<bool> LocalRing::build_columns(std::span<const croupier_column> aske
     columns_.clear();
     entries_.clear();
     sequences_.begin_submit();
+    for (const croupier_column& from : asked) sequences_.prefetch(from.uid);
     std::uint16_t masks = 0;
     for (const croupier_column& from : asked) {
         CROUPIER_TRY_VALUE(of, sequences_.ask(from.uid, step, rows_of(from)));

@@ -207,8 +207,18 @@ void SchedulePublisher::count_times(std::uint32_t slot) const {
         .fetch_add(done > waiting ? done - waiting : 0, std::memory_order_relaxed);
 }
 
+// Each lies on pages of its own, and samplers have written to it since.
+void SchedulePublisher::prefetch_sequences(std::uint32_t slot) const {
+    for (std::uint32_t column = 0; column < columns_of(taken_); ++column) {
+        const proto::ScheduleColumn asked = segment_->schedule_columns(slot)[column];
+        if (asked.sequence_slot < segment_->geometry().max_sequences)
+            __builtin_prefetch(&segment_->sequence(asked.sequence_slot), 1);
+    }
+}
+
 // Before `taken` is stored: a client that dies in between is followed by one that does it again.
 void SchedulePublisher::extend_logs(std::uint32_t slot) const {
+    prefetch_sequences(slot);
     const bool refused = next_refusal() != proto::DecisionError::none;
     const proto::Geometry& geometry = segment_->geometry();
     for (std::uint32_t column = 0; column < columns_of(taken_); ++column) {
