@@ -292,10 +292,10 @@ def samplers_of(options: Options) -> int:
 def lean_samplers_of(options: Options, engines: int) -> int:
     """Of a daemon for so many engines with lean steps.
 
-    Samplers that wait for a step slow down what shares a core's two threads with them, and a dozen decide a
-    lean step about as soon as more do.
+    Samplers that wait for a step slow down what shares a core's two threads with them, the engine's own
+    Python before all, and few decide a lean step about as soon as many do.
     """
-    return options.samplers or min(samplers_of(options), _MOST_LEAN_SAMPLERS * engines)
+    return options.samplers or max(1, min(_usable_cores() // 3, _MOST_LEAN_SAMPLERS * engines))
 
 
 def _usable_cores() -> int:
