@@ -10,7 +10,9 @@ replaces by the stop string that it finds with the same token. Were there none, 
 
 from __future__ import annotations
 
+import contextlib
 import functools
+from collections.abc import Iterator
 from typing import Any
 
 
@@ -18,14 +20,11 @@ def end_requests_with_stop_strings() -> None:
     """In the engine core; a second call does nothing."""
     from vllm.v1.core.sched.scheduler import Scheduler
     from vllm.v1.engine import FinishReason
-    from vllm.v1.request import RequestStatus
 
-    if hasattr(Scheduler, "croupier_ended"):
+    if hasattr(Scheduler, "croupier_ends_at_strings"):
         return
-    # Of the step that is being taken: how many output tokens each request has that a stop string ended.
-    Scheduler.croupier_ended = {}
+    Scheduler.croupier_ends_at_strings = True
     schedule, update = Scheduler.schedule, Scheduler.update_from_output
-    append = Scheduler._update_request_with_output
 
     @functools.wraps(schedule)
     def schedule_and_mark(self: Any, *given: Any, **named: Any) -> Any:
@@ -36,15 +35,40 @@ def end_requests_with_stop_strings() -> None:
                 new.croupier_resumable = True
         return scheduled
 
+    @functools.wraps(update)
+    def update_and_tell(self: Any, scheduler_output: Any, model_runner_output: Any) -> Any:
+        told = getattr(model_runner_output, "croupier_ended", None)
+        if not told:
+            return update(self, scheduler_output, model_runner_output)
+        with _ending(Scheduler, told) as ended:
+            outputs = update(self, scheduler_output, model_runner_output)
+        for each in outputs.values():
+            for output in each.outputs:
+                if output.request_id in ended and output.finish_reason == FinishReason.STOP:
+                    output.finish_reason = FinishReason.ABORT
+        return outputs
+
+    Scheduler.schedule = schedule_and_mark
+    Scheduler.update_from_output = update_and_tell
+
+
+@contextlib.contextmanager
+def _ending(scheduler: type, told: dict[str, int]) -> Iterator[dict[str, int]]:
+    """For a step in which stop strings end requests, each with so many output tokens: those that nothing else
+    ends. Other steps keep vLLM's own method, which it calls for each of their requests."""
+    from vllm.v1.request import RequestStatus
+
+    ended, append = dict(told), scheduler._update_request_with_output
+
     @functools.wraps(append)
     def append_and_end(self: Any, request: Any, *given: Any, **named: Any) -> Any:
         tokens, stopped = append(self, request, *given, **named)
-        count = self.croupier_ended.get(request.request_id)
+        count = ended.get(request.request_id)
         if count is None:
             return tokens, stopped
         if stopped:
             # By something else, which vLLM looks at first.
-            del self.croupier_ended[request.request_id]
+            del ended[request.request_id]
             return tokens, stopped
         if request.num_output_tokens != count:
             raise RuntimeError(
@@ -54,20 +78,8 @@ def end_requests_with_stop_strings() -> None:
         request.status = RequestStatus.FINISHED_STOPPED
         return tokens, True
 
-    @functools.wraps(update)
-    def update_and_tell(self: Any, scheduler_output: Any, model_runner_output: Any) -> Any:
-        ended = getattr(model_runner_output, "croupier_ended", None)
-        if not ended:
-            return update(self, scheduler_output, model_runner_output)
-        self.croupier_ended = dict(ended)
-        outputs = update(self, scheduler_output, model_runner_output)
-        for each in outputs.values():
-            for output in each.outputs:
-                if output.request_id in self.croupier_ended and output.finish_reason == FinishReason.STOP:
-                    output.finish_reason = FinishReason.ABORT
-        self.croupier_ended = {}
-        return outputs
-
-    Scheduler.schedule = schedule_and_mark
-    Scheduler.update_from_output = update_and_tell
-    Scheduler._update_request_with_output = append_and_end
+    scheduler._update_request_with_output = append_and_end
+    try:
+        yield ended
+    finally:
+        scheduler._update_request_with_output = append
