@@ -116,9 +116,11 @@ void SchedulePublisher::reset_decisions(std::uint32_t slot, std::uint64_t step, 
     for (std::uint32_t word = 0; word < proto::bitmap_words(columns); ++word) {
         segment_->committed(slot)[word].store(0, std::memory_order_relaxed);
     }
+    auto* const crashes = segment_->crashes(slot);
+    auto* const claims = segment_->claims(slot);
     for (std::uint32_t column = 0; column < columns; ++column) {
-        segment_->crashes(slot)[column].store(0, std::memory_order_relaxed);
-        segment_->claims(slot)[column].store(unclaimed, std::memory_order_relaxed);
+        crashes[column].store(0, std::memory_order_relaxed);
+        claims[column].store(unclaimed, std::memory_order_relaxed);
     }
     head.refusal.store(proto::RefusalWord{static_cast<std::uint32_t>(step), 0}.pack(),
                        std::memory_order_relaxed);
@@ -209,8 +211,8 @@ void SchedulePublisher::count_times(std::uint32_t slot) const {
 
 // Each lies on pages of its own, and samplers have written to it since.
 void SchedulePublisher::prefetch_sequences(std::uint32_t slot) const {
-    for (std::uint32_t column = 0; column < columns_of(taken_); ++column) {
-        const proto::ScheduleColumn asked = segment_->schedule_columns(slot)[column];
+    const auto columns = segment_->schedule_columns(slot).part(0, columns_of(taken_));
+    for (const proto::ScheduleColumn asked : columns) {
         if (asked.sequence_slot < segment_->geometry().max_sequences)
             __builtin_prefetch(&segment_->sequence(asked.sequence_slot), 1);
     }
@@ -221,15 +223,17 @@ void SchedulePublisher::extend_logs(std::uint32_t slot) const {
     prefetch_sequences(slot);
     const bool refused = next_refusal() != proto::DecisionError::none;
     const proto::Geometry& geometry = segment_->geometry();
-    for (std::uint32_t column = 0; column < columns_of(taken_); ++column) {
-        const proto::ScheduleColumn asked = segment_->schedule_columns(slot)[column];
+    const auto columns = segment_->schedule_columns(slot).part(0, columns_of(taken_));
+    const auto decisions = segment_->decisions(slot);
+    for (std::size_t column = 0; column < columns.size(); ++column) {
+        const proto::ScheduleColumn asked = columns[column];
         if (asked.sequence_slot >= geometry.max_sequences) continue;
         auto& entry = segment_->sequence(asked.sequence_slot);
         // Of another revision: void, whatever was decided.
         if (entry.uid != asked.sequence_uid ||
             entry.revision(std::memory_order_relaxed).number != asked.revision)
             continue;
-        const proto::Decision decision = segment_->decisions(slot)[column];
+        const proto::Decision decision = decisions[column];
         const std::uint32_t length = entry.length.load(std::memory_order_relaxed);
         const bool decided = !refused && decision.error == proto::DecisionError::none;
         // Else a client before has been here.
