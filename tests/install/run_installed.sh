@@ -22,6 +22,11 @@ cp "$source/tests/install/c_only/CMakeLists.txt" "$folder/project/c_only"
 configured "$folder/project/c_only" "$folder/c_only" || { cat "$folder/log"; exit 1; }
 echo "a project in C alone: compiled"
 
+sed -i 's/client writer/cleint writer/' "$folder/project/c_only/CMakeLists.txt"
+configured "$folder/project/c_only" "$folder/misspelt" && { echo "a component that does not exist is found"; exit 1; }
+grep -q "no component cleint; it has client, writer" <<<"$(tr -s ' \n' ' ' <"$folder/log")" || { cat "$folder/log"; exit 1; }
+echo "a component that does not exist: refused by name"
+
 modules=$(find "$folder/prefix" -name pkgconfig)
 flags=$(PKG_CONFIG_PATH=$modules pkg-config --cflags --libs croupier croupier-writer croupier-fan-out)
 libraries=$(PKG_CONFIG_PATH=$modules pkg-config --variable=libdir croupier)
