@@ -118,8 +118,8 @@ class Session {
     // For other functions of the C ABI.
     croupier_session* plain() const { return session_.get(); }
 
-    std::string segment_path() const { return croupier_segment_path(session_.get()); }
-    bool resumed() const { return croupier_resumed(session_.get()) != 0; }
+    std::string segment_path() const { return croupier_segment_path(handle()); }
+    bool resumed() const { return croupier_resumed(handle()) != 0; }
 
     void add(const Sequence& sequence) {
         croupier_sequence plain;
@@ -146,40 +146,39 @@ class Session {
         plain.stop_strings = stop_strings.data();
         plain.stop_string_count = stop_strings.size();
         croupier_error error{};
-        if (croupier_add(session_.get(), &plain, &error) != 0) throw Failure(error);
+        if (croupier_add(handle(), &plain, &error) != 0) throw Failure(error);
     }
 
     void fork(std::uint64_t parent, std::uint64_t uid, std::uint32_t outputs, std::uint32_t child) {
         croupier_error error{};
-        if (croupier_fork(session_.get(), parent, uid, outputs, child, &error) != 0) throw Failure(error);
+        if (croupier_fork(handle(), parent, uid, outputs, child, &error) != 0) throw Failure(error);
     }
 
     void finish(std::uint64_t uid) {
         croupier_error error{};
-        if (croupier_finish(session_.get(), uid, &error) != 0) throw Failure(error);
+        if (croupier_finish(handle(), uid, &error) != 0) throw Failure(error);
     }
 
     void truncate(std::uint64_t uid, std::uint32_t outputs) {
         croupier_error error{};
-        if (croupier_truncate(session_.get(), uid, outputs, &error) != 0) throw Failure(error);
+        if (croupier_truncate(handle(), uid, outputs, &error) != 0) throw Failure(error);
     }
 
     void append(std::uint64_t uid, std::span<const std::int32_t> tokens) {
         croupier_error error{};
-        if (croupier_append(session_.get(), uid, tokens.data(), tokens.size(), &error) != 0)
-            throw Failure(error);
+        if (croupier_append(handle(), uid, tokens.data(), tokens.size(), &error) != 0) throw Failure(error);
     }
 
     std::vector<std::uint64_t> live() const {
-        std::vector<std::uint64_t> uids(croupier_list(session_.get(), nullptr, 0));
-        uids.resize(croupier_list(session_.get(), uids.data(), uids.size()));
+        std::vector<std::uint64_t> uids(croupier_list(handle(), nullptr, 0));
+        uids.resize(croupier_list(handle(), uids.data(), uids.size()));
         return uids;
     }
 
     std::vector<std::int32_t> output(std::uint64_t uid) const {
-        const std::int64_t length = croupier_output(session_.get(), uid, nullptr, 0);
+        const std::int64_t length = croupier_output(handle(), uid, nullptr, 0);
         std::vector<std::int32_t> tokens(length > 0 ? static_cast<std::size_t>(length) : 0);
-        croupier_output(session_.get(), uid, tokens.data(), tokens.size());
+        croupier_output(handle(), uid, tokens.data(), tokens.size());
         return tokens;
     }
 
@@ -188,8 +187,7 @@ class Session {
         croupier_error error{};
         std::string text;
         while (true) {
-            const std::int64_t there =
-                croupier_text(session_.get(), uid, from, text.data(), text.size(), &error);
+            const std::int64_t there = croupier_text(handle(), uid, from, text.data(), text.size(), &error);
             if (there < 0) throw Failure(error);
             const bool is_whole = static_cast<std::size_t>(there) == text.size();
             text.resize(static_cast<std::size_t>(there));
@@ -201,7 +199,7 @@ class Session {
     std::optional<TextStop> text_stop(std::uint64_t uid) const {
         croupier_error error{};
         TextStop found;
-        const int flag = croupier_text_stop(session_.get(), uid, &found.stop_string, &found.begin, &error);
+        const int flag = croupier_text_stop(handle(), uid, &found.stop_string, &found.begin, &error);
         if (flag < 0) throw Failure(error);
         if (flag == 0) return std::nullopt;
         found.flag = static_cast<std::uint16_t>(flag);
@@ -211,7 +209,7 @@ class Session {
     std::uint64_t submit(std::span<const croupier_column> columns) {
         croupier_error error{};
         std::uint64_t step = 0;
-        if (croupier_submit(session_.get(), columns.data(), columns.size(), &step, &error) != 0) {
+        if (croupier_submit(handle(), columns.data(), columns.size(), &step, &error) != 0) {
             throw Failure(error);
         }
         return step;
@@ -219,24 +217,24 @@ class Session {
 
     void give_up(std::uint64_t step) {
         croupier_error error{};
-        if (croupier_give_up(session_.get(), step, &error) != 0) throw Failure(error);
+        if (croupier_give_up(handle(), step, &error) != 0) throw Failure(error);
     }
 
     // For poll(): croupier_event_fd() says how.
     int event_fd() {
         croupier_error error{};
-        const int descriptor = croupier_event_fd(session_.get(), &error);
+        const int descriptor = croupier_event_fd(handle(), &error);
         if (descriptor < 0) throw Failure(error);
         return descriptor;
     }
 
-    std::uint32_t in_flight() const { return croupier_in_flight(session_.get()); }
+    std::uint32_t in_flight() const { return croupier_in_flight(handle()); }
 
     std::optional<Step> wait(std::uint32_t timeout_ms) {
         croupier_error error{};
         croupier_step step;
         croupier_step_init(&step);
-        const int got = croupier_wait(session_.get(), timeout_ms, &step, &error);
+        const int got = croupier_wait(handle(), timeout_ms, &step, &error);
         if (got < 0) throw Failure(error);
         if (got == 0) return std::nullopt;
         return Step{step.step, step.refused, Decisions(step)};
@@ -244,10 +242,19 @@ class Session {
 
     void close() {
         croupier_error error{};
+        handle();
         if (croupier_close(session_.release(), &error) != 0) throw Failure(error);
     }
 
   private:
+    croupier_session* handle() const {
+        if (session_ == nullptr) {
+            throw Failure({CROUPIER_ERROR_SESSION_CLOSED,
+                           "this session was closed, or moved to another object: open a new one"});
+        }
+        return session_.get();
+    }
+
     struct Detach {
         void operator()(croupier_session* session) const { croupier_detach(session); }
     };
