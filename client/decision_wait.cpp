@@ -83,9 +83,8 @@ shm::Result<std::optional<croupier_step>> AttachedSession::wait(milliseconds tim
                              "daemon's shm.dir elsewhere");
     }
     return shm::fail(Errc::daemon_gone, "the daemon that held " + segment_path() +
-                                            " is gone and none took its place within " +
-                                            std::to_string(timeout.count()) +
-                                            " ms; the session goes on when croupierd is started again");
+                                            " is gone, and no other has taken its place; the session "
+                                            "goes on when croupierd is started again");
 }
 
 shm::Result<bool> AttachedSession::wait_on_ring(Deadline deadline) {
