@@ -21,10 +21,13 @@ std::optional<std::string> shard_fault(const Geometry& g) {
     std::uint64_t next = 0;
     for (std::uint32_t rank = 0; rank < g.tp; ++rank) {
         const RankShard& shard = g.shards[rank];
-        if (shard.first_id != next || shard.count == 0) {
+        if (shard.count == 0) {
+            return "shard of rank " + std::to_string(rank) + " has 0 ids; each rank holds at least one";
+        }
+        if (shard.first_id != next) {
             return "shard of rank " + std::to_string(rank) + " starts at id " +
                    std::to_string(shard.first_id) + " with " + std::to_string(shard.count) +
-                   " ids; it should start at id " + std::to_string(next) + " and hold at least one";
+                   " ids; it should start at id " + std::to_string(next);
         }
         next += shard.count;
         if (next > kMaxPaddedVocab) {

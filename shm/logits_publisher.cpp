@@ -5,6 +5,7 @@
 #include <chrono>
 
 #include "shm/process.h"
+#include "shm/schedule_publisher.h"
 #include "shm/step_window.h"
 
 namespace croupier::shm {
@@ -176,11 +177,7 @@ Result<bool> LogitsPublisher::not_fenced() const {
 Result<bool> LogitsPublisher::may_publish(std::uint64_t step) const {
     CROUPIER_TRY(not_fenced());
     const StepWindow window = steps_in_flight(*segment_);
-    if (step < window.first || step >= window.end) {
-        return fail(Errc::bad_argument, "step " + std::to_string(step) + " is not in flight: steps " +
-                                            std::to_string(window.first) + " to " +
-                                            std::to_string(window.end) + " (exclusive) are");
-    }
+    if (step < window.first || step >= window.end) return not_in_flight(step, window.first, window.end);
     return true;
 }
 

@@ -171,9 +171,11 @@ std::uint32_t SchedulePublisher::columns_of(std::uint64_t step) const {
 }
 
 Error not_in_flight(std::uint64_t step, std::uint64_t first, std::uint64_t end) {
-    return {Errc::bad_argument, "step " + std::to_string(step) + " is not in flight: steps " +
-                                    std::to_string(first) + " to " + std::to_string(end) +
-                                    " (exclusive) are"};
+    std::string others = "no step is";
+    if (first + 1 == end) others = "step " + std::to_string(first) + " is";
+    if (first + 1 < end)
+        others = "steps " + std::to_string(first) + " to " + std::to_string(end - 1) + " are";
+    return {Errc::bad_argument, "step " + std::to_string(step) + " is not in flight; " + others};
 }
 
 Result<bool> SchedulePublisher::give_up(std::uint64_t step) const {

@@ -18,9 +18,13 @@ constexpr std::size_t kLongestName = 63;
 shm::Result<bool> check_name(const std::string& name) {
     const bool printable = std::all_of(name.begin(), name.end(), [](char c) { return c > ' ' && c < 127; });
     if (!name.empty() && name.size() <= kLongestName && printable) return true;
-    return fail(Errc::bad_argument, "a session's name has 1 to " + std::to_string(kLongestName) +
-                                        " printable characters without blanks; this one has " +
-                                        std::to_string(name.size()) + " bytes");
+    const std::string fault = name.empty() ? "is empty"
+                              : name.size() > kLongestName
+                                  ? "has " + std::to_string(name.size()) + " bytes"
+                                  : "has a blank or a byte that is not printable ASCII";
+    return fail(Errc::bad_argument, "the session's name " + fault + "; allowed: 1 to " +
+                                        std::to_string(kLongestName) +
+                                        " printable characters without blanks");
 }
 
 shm::Result<bool> check_order(const SessionRequest& request) {

@@ -166,12 +166,15 @@ TEST_CASE("an Open of impossible numbers is refused naming the field") {
         if (field == 4) continue;  // dtype 0 is bf16
         CHECK_THAT(refused([&](auto& numbers) { numbers[field] = 0; }), Contains(fields[field]));
     }
-    for (const char* name :
-         {"", "two words", "0123456789012345678901234567890123456789012345678901234567890123"}) {
+    const std::vector<std::pair<const char*, const char*>> names = {
+        {"", "is empty"},
+        {"two words", "has a blank"},
+        {"0123456789012345678901234567890123456789012345678901234567890123", "has 64 bytes"}};
+    for (const auto& [name, fault] : names) {
         FlatBufferBuilder builder;
         wire::finish(builder, 1, wire::CreateOpenDirect(builder, name, 500, 1, 8, 2, 0, 64, 8, 64, 4, 4, 0));
         peer.send(builder);
-        CHECK_THAT(peer.refusal(), Contains("printable characters"));
+        CHECK_THAT(peer.refusal(), Contains(fault) && Contains("1 to 63 printable characters"));
     }
     other.goes_on();
 }

@@ -36,8 +36,7 @@ TEST_CASE("shares that do not fit are refused, as are those of another open") {
         return failure_of([&] { SmallEngine(daemon.endpoint(), "engine", shape); });
     };
     CHECK_THAT(refusal({500, 499}), Contains("the shards hold 999 ids together, the vocabulary has 1000"));
-    CHECK_THAT(refusal({1000, 0}),
-               Contains("shard of rank 1") && Contains("should start at id 1000 and hold at least one"));
+    CHECK_THAT(refusal({1000, 0}), Contains("shard of rank 1 has 0 ids; each rank holds at least one"));
     CHECK_THAT(refusal({0xFFFFFFFF, 1001}), Contains("the shards of rank 0 to 0 hold 4294967295 ids"));
     shape.padded_vocab = 1024;
     CHECK_THAT(refusal({500, 524}), Contains("padded_vocab and shard_ids are both given"));
