@@ -66,6 +66,7 @@ std::optional<std::uint64_t> RankWriter::wait_step(std::chrono::milliseconds tim
     shm::WaitStrategy strategy(kStepWait);
     while (true) {
         if (const auto step = publisher_.next_step(from)) return step;
+        if (session_ended()) return std::nullopt;
         const auto left = deadline - std::chrono::steady_clock::now();
         if (left <= left.zero()) return std::nullopt;
         strategy.idle(0, [&](std::chrono::nanoseconds longest) {
@@ -176,11 +177,15 @@ shm::Result<bool> RankWriter::publish_randoms(std::uint64_t step) {
     return announce(publisher_.publish_randoms(step));
 }
 
-bool RankWriter::session_open() const {
+bool RankWriter::session_ended() const {
     const auto& header = segment_->header();
     const auto state = header.state.load(std::memory_order_acquire);
-    if (state == proto::SessionState::closed || state == proto::SessionState::fenced) return false;
-    if (header.writers[rank()].epoch.load(std::memory_order_acquire) != publisher_.epoch()) return false;
+    if (state == proto::SessionState::closed || state == proto::SessionState::fenced) return true;
+    return header.writers[rank()].epoch.load(std::memory_order_acquire) != publisher_.epoch();
+}
+
+bool RankWriter::session_open() const {
+    if (session_ended()) return false;
     // Either of them brings the session on: a daemon that restarts adopts it while its client lives.
     return segment_->is_held(shm::Role::daemon) || segment_->is_held(shm::Role::client);
 }

@@ -73,7 +73,9 @@ class RankWriter {
     shm::LogitsPublisher& publisher() { return publisher_; }
     proto::SegmentHeader& header() { return segment_->header(); }
 
-    // False once the session is over for this writer: closed, fenced, or its daemon and client are gone.
+    // Whether the session was closed, or another writer or client took over: for good.
+    bool session_ended() const;
+    // False once it has ended, and while its daemon and client are both gone.
     bool session_open() const;
 
   private:

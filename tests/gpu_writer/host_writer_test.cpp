@@ -181,6 +181,15 @@ TEST_CASE("a writer is told the oldest step that lacks its slice, and publishing
     CHECK(writer.wait_step(std::chrono::milliseconds(0)) == 1U);
 }
 
+TEST_CASE("a writer that waits for a step returns when its session has ended") {
+    SessionFiles files(testing::small_geometry());
+    RankWriter writer = need(RankWriter::attach(files.segment.path(), 0));
+    files.segment.header().state = GENERATE(proto::SessionState::closed, proto::SessionState::fenced);
+    // Hangs, and fails by its time limit, where the call waits for its timeout.
+    CHECK_FALSE(writer.wait_step(std::chrono::hours(1)).has_value());
+    CHECK_FALSE(writer.session_open());
+}
+
 TEST_CASE("rows of a step that ended without them are refused, whatever its slot holds by now") {
     proto::Geometry geometry = testing::small_geometry();
     geometry.lean_blocks = GENERATE(0U, proto::kLeanGranule);
