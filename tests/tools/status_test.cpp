@@ -3,9 +3,13 @@
 
 #include <catch2/catch.hpp>
 #include <csignal>
+#include <cstdint>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
+#include "croupier/client.hpp"
+#include "croupier/writer.hpp"
 #include "shm/plane.h"
 #include "testing/child_process.h"
 #include "testing/daemon_process.h"
@@ -55,6 +59,36 @@ TEST_CASE("croupier ping and status tell whether the daemon is alive, stopped, h
     CHECK(nobody.status == 1);
     CHECK(nobody.output.find("; is croupierd running, with the instance name 'nobody'?\n") !=
           std::string::npos);
+}
+
+TEST_CASE("croupier status names the rank whose logits a step waits for") {
+    const DaemonProcess daemon;
+    const testing::Workplace place;
+    const std::string endpoint = daemon.endpoint();
+    client::OpenOptions options;
+    options.endpoint = endpoint.c_str();
+    options.vocab = 1000;
+    options.tp = 2;
+    client::Session session(options);
+    writer::Options first;
+    const std::string segment = session.segment_path();
+    first.segment_path = segment.c_str();
+    writer::Writer writer(first);
+    client::Sequence sequence;
+    sequence.uid = 1;
+    session.add(sequence);
+    const croupier_column column{1, nullptr, 1, 0};
+    REQUIRE(writer.begin(session.submit({&column, 1})));
+    const std::vector<std::uint16_t> row(writer.info().ids);
+    writer.enqueue(row.data(), row.size());
+    const std::string where = "status -i " + daemon.instance() + " --shm-dir " + daemon.shm_directory();
+    Ended shown;
+    const auto is_named = [&] {
+        shown = place.run(where);
+        return shown.output.find("\n  rank 1: no logits for the oldest step for ") != std::string::npos;
+    };
+    CHECK(testing::eventually(is_named));
+    CHECK(shown.output.find("  rank 0: ") == std::string::npos);
 }
 
 TEST_CASE("croupier cleanup names other instances with files in the same folder") {

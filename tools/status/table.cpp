@@ -37,6 +37,17 @@ std::string sampler_lines(const shm::Snapshot& snapshot) {
     return text;
 }
 
+// The ranks whose logits do not come: in steps that do, they are behind for milliseconds.
+std::string missing_ranks(const shm::SessionSnapshot& session) {
+    std::string text;
+    for (std::size_t rank = 0; rank < session.rank_behind_ns.size(); ++rank) {
+        const double behind = seconds(session.rank_behind_ns[rank]);
+        if (behind >= 1)
+            text += fmt::format("  rank {}: no logits for the oldest step for {:.0f} s\n", rank, behind);
+    }
+    return text;
+}
+
 std::string session_lines(const shm::SessionSnapshot& session) {
     if (!session.fault.empty())
         return fmt::format("\nsession at {}\n  cannot be read: {}\n", session.path, session.fault);
@@ -52,6 +63,7 @@ std::string session_lines(const shm::SessionSnapshot& session) {
         session.client_pid, session.client_alive ? "alive" : "GONE", session.writers_alive, shape.tp,
         bar(depth, 10), session.steps_in_flight, shape.slots, session.steps_decided_not_taken,
         session.live_sequences);
+    text += missing_ranks(session);
     const double decision = seconds(session.counter(SessionCounter::decision_ns));
     if (decision > 0) {
         text += fmt::format("  overlap {:.1f} % of the decision time was hidden behind the engine\n",
