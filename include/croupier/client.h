@@ -41,7 +41,7 @@ typedef struct croupier_open_options {
     uint32_t summaries;       /* 1: writers give the largest logit of each tile too; used with tiles of 64 */
     uint32_t takeover;        /* 1: end a live holder's session of the name, with all that is in it */
     const uint32_t* order;    /* all (vocab + 63) / 64 blocks of 64 ids, hottest first; NULL: identity */
-    uint32_t resume;          /* 1: go on with a session whose client is gone */
+    uint32_t resume;          /* 1: go on with a session whose client is gone (croupier_resumed) */
     uint32_t decisions_over_zmq; /* 1: over ZMQ; by the ring where no message comes, as of a stand-in */
     uint32_t randoms_supplied;   /* 1: rank 0's writer supplies randoms in each step; 0: samplers make them */
     uint32_t timeout_ms;         /* for the daemon's answer; 0: 5000 */
@@ -174,7 +174,10 @@ int croupier_close(croupier_session* session, croupier_error* error);
 
 /* Where the ranks' writers attach, on the session's host. */
 const char* croupier_segment_path(const croupier_session* session);
-/* 1 when open() went on with an earlier session. */
+/* 1 when open() went on with an earlier session; 0 when it made a new one, to which the caller adds its
+ * sequences with the outputs that it has. A resumed session has its sequences (croupier_list), their outputs
+ * up to the last step that was waited for (croupier_output), its steps in flight (croupier_in_flight), which
+ * are to be waited for, and its writers. docs/examples/two_ranks.cpp resumes. */
 int croupier_resumed(const croupier_session* session);
 
 int croupier_add(croupier_session* session, const croupier_sequence* sequence, croupier_error* error);

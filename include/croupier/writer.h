@@ -123,7 +123,7 @@ static inline void croupier_writer_state_init(croupier_writer_state* state) {
 typedef struct croupier_rows {
     uint32_t size;
     uint32_t version;
-    const void* logits;     /* each row of the rank's ids in the order of the ids */
+    const void* logits;     /* each row of the rank's ids in the order of the ids, in the session's dtype */
     uint64_t row_stride;    /* elements from one row to the next */
     const int32_t* row_of;  /* the column's row among the logits; -1: none. NULL: the column's own number */
     const int32_t* inputs;  /* of a step with windows: the token that was fed where the row was computed. -1
