@@ -46,6 +46,10 @@ refused() {
 refused c++17 client.hpp c++20
 refused c++14 writer.hpp c++17
 
+cmake --install "$build" --prefix "$folder/daemon" --component daemon >/dev/null
+[ -f "$folder/daemon/etc/croupier/croupierd.yaml" ] || { echo "the configuration is not below the prefix"; exit 1; }
+echo "the daemon below another prefix: with its configuration"
+
 # A caller of all three libraries, in C.
 flags=$(PKG_CONFIG_PATH=$modules pkg-config --cflags --libs croupier croupier-writer croupier-decide)
 # shellcheck disable=SC2086  # flags are several words
