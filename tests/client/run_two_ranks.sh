@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The example with a process for each rank, against a daemon of its own: it prints eight tokens. Then its scheduler is killed
-# while a step waits for rank 1, which has no worker yet, and another one resumes the session: the tokens are the same.
+# The example with a process for each rank, against a daemon of its own: it prints eight tokens. Then one process after
+# another is killed while a step waits for rank 1, which has no worker yet, and is started again: the tokens are the same.
 set -euo pipefail
 croupierd=$1
 example=$2
@@ -12,39 +12,57 @@ samplers: {count: 1}
 control: {endpoint: "ipc://$folder/control.sock"}
 metrics: {listen: "off"}
 EOF
-"$croupierd" --config "$folder/croupierd.yaml" 2>"$folder/log" &
-started=($!)
-trap 'kill "${started[@]}" 2>/dev/null || true; wait || true; rm -rf "$folder"' EXIT
+# shellcheck disable=SC2046  # each job is a word
+trap 'kill $(jobs -p) 2>/dev/null || true; wait || true; rm -rf "$folder"' EXIT
+fail() {
+    echo "$1"
+    cat "$folder/log"
+    exit 1
+}
 
-# start_scheduler NAME: in the background; its output's first line, the segment, is in $segment.
+declare -A pid
+start_daemon() {
+    "$croupierd" --config "$folder/croupierd.yaml" 2>>"$folder/log" &
+    pid[daemon]=$!
+}
+# The first line that it prints, $segment, is there once its first step is submitted; the others come on $said.
 start_scheduler() {
-    mkfifo "$folder/$1"
-    "$example" "ipc://$folder/control.sock" >"$folder/$1" &
-    scheduler=$!
-    started+=("$scheduler")
-    exec {said}<"$folder/$1"
+    rm -f "$folder/said"
+    mkfifo "$folder/said"
+    "$example" "ipc://$folder/control.sock" >"$folder/said" &
+    pid[scheduler]=$!
+    exec {said}<"$folder/said"
     read -r -u "$said" segment
 }
 start_worker() {
     "$example" "$segment" "$1" &
-    started+=("$!")
+    pid[worker]=$!
+}
+killed() {
+    kill -9 "$1"
+    wait "$1" 2>/dev/null || true
 }
 
-start_scheduler whole
+start_daemon
+start_scheduler
 start_worker 0
 start_worker 1
 whole=$(cat <&"$said")
-wait "$scheduler"
-[ "$(grep -cE '^[0-9]+$' <<<"$whole")" -eq 8 ] || { echo "expected eight tokens: $whole"; cat "$folder/log"; exit 1; }
+[ "$(grep -cE '^[0-9]+$' <<<"$whole")" -eq 8 ] || fail "expected eight tokens: $whole"
 
-start_scheduler killed
-first=$segment
-start_worker 0
-kill -9 "$scheduler"
-wait "$scheduler" 2>/dev/null || true
-start_scheduler resumed
-[ "$segment" = "$first" ] || { echo "the session was not resumed"; cat "$folder/log"; exit 1; }
-start_worker 1
-resumed=$(cat <&"$said")
-[ "$resumed" = "$whole" ] || { printf 'after a kill:\n%s\nwithout:\n%s\n' "$resumed" "$whole"; exit 1; }
-echo "eight tokens, and the same ones after the scheduler was killed: ${whole//$'\n'/ }"
+for victim in scheduler worker daemon; do
+    start_scheduler
+    first=$segment
+    start_worker 0
+    killed "${pid[$victim]}"
+    case $victim in
+        scheduler) start_scheduler ;;
+        worker) start_worker 0 ;;
+        daemon) start_daemon ;;
+    esac
+    [ "$segment" = "$first" ] || fail "the session was not resumed"
+    start_worker 1
+    again=$(cat <&"$said")
+    [ "$again" = "$whole" ] || fail "after the $victim was killed: $again; without: $whole"
+done
+echo "eight tokens, the same after each kill: ${whole//$'\n'/ }"
