@@ -29,8 +29,8 @@ typedef struct croupier_open_options {
     uint32_t tp;
     uint32_t max_batch; /* rows of a step: columns, or the rows of their windows */
     uint32_t steps_in_flight;
-    uint32_t dtype;
-    uint32_t tile; /* ids in a tile: 1 or 64 */
+    uint32_t dtype; /* of all rows that writers enqueue; CROUPIER_BF16 unless it is set */
+    uint32_t tile;  /* ids in a tile: 1 or 64 */
     uint32_t max_sequences;
     uint32_t max_length; /* prompt and output of one sequence */
     uint32_t max_bias;

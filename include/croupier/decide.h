@@ -40,7 +40,7 @@ typedef struct croupier_row {
     uint32_t version;
     const void* logits;   /* vocab elements, in the order of the ids */
     const uint32_t* mask; /* grammar mask, (vocab + 31) / 32 words; NULL: all allowed */
-    uint32_t dtype;       /* of the logits */
+    uint32_t dtype;       /* of the logits, which nothing else tells: CROUPIER_BF16 unless it is set */
     /* 1: answer every token that was left to draw from, and its probability; 0: as many as the parameters'
      * `support` says */
     uint32_t wants_support;
