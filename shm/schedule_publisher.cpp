@@ -82,10 +82,15 @@ Result<bool> SchedulePublisher::may_publish() const {
     const auto& header = segment_->header();
     const auto state = header.state.load(std::memory_order_acquire);
     if (state == proto::SessionState::draining) {
-        return fail(Errc::draining, "the daemon drains: steps in flight finish, no new ones are taken");
+        return fail(
+            Errc::draining,
+            "the daemon drains: steps in flight finish, no new ones are taken; wait for them, then open "
+            "the session again at the next daemon");
     }
     if (state != proto::SessionState::active) {
-        return fail(Errc::session_closed, "session " + std::string(header.name) + " is closed");
+        return fail(Errc::session_closed, "session " + std::string(header.name) +
+                                              " is closed: open it again, and add its sequences with their "
+                                              "outputs");
     }
     return true;
 }

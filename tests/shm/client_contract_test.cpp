@@ -48,14 +48,18 @@ TEST_CASE("a step without columns or with too many is refused, naming the room")
     }
 }
 
-TEST_CASE("a draining and a closed session refuse new steps by name") {
+TEST_CASE("a draining and a closed session refuse new steps, and say how to go on") {
     TestSession session;
     Segment segment = session.open();
     auto client = SchedulePublisher::attach(segment);
     session.daemon().header().state.store(proto::SessionState::draining);
-    CHECK(client.value().publish(columns_of(0, 1)).error().code == Errc::draining);
+    const Error draining = client.value().publish(columns_of(0, 1)).error();
+    CHECK(draining.code == Errc::draining);
+    CHECK(draining.message.find("open the session again at the next daemon") != std::string::npos);
     session.daemon().header().state.store(proto::SessionState::closed);
-    CHECK(client.value().publish(columns_of(0, 1)).error().code == Errc::session_closed);
+    const Error closed = client.value().publish(columns_of(0, 1)).error();
+    CHECK(closed.code == Errc::session_closed);
+    CHECK(closed.message.find("is closed: open it again, and add its sequences") != std::string::npos);
 }
 
 TEST_CASE("step counters that contradict the ring's size are unsound, and no client attaches to them") {
