@@ -63,8 +63,8 @@ enum {
     /* Whole rows, in tiles: for writers on the host, and for whoever reads rows. */
     CROUPIER_TRANSPORT_ROWS = 0,
     /* Some blocks of ids and what is known of the rest, a thirtieth of the bytes, for the same tokens: for
-     * writers on GPUs. Tiles have 64 ids; hotness orders, summaries, supplied randoms and
-     * CROUPIER_RNG_SHVS need rows. */
+     * writers on GPUs. The last bits of a log-prob may be others than with rows. Tiles have 64 ids; hotness
+     * orders, summaries, supplied randoms and CROUPIER_RNG_SHVS need rows. */
     CROUPIER_TRANSPORT_LEAN = 1
 };
 
