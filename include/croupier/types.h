@@ -109,6 +109,8 @@ enum { CROUPIER_LOGPROB_RAW = 0, CROUPIER_LOGPROB_PROCESSED = 1 };
 typedef struct croupier_params {
     uint32_t size;
     uint32_t version;
+    /* The key of its random numbers. 0 is a seed like any other: of two sequences with equal rows that leave
+     * it at 0, each draws what the other draws. Give a request without a seed a random one. */
     uint64_t seed;
     double temperature;
     double top_p;
