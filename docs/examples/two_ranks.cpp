@@ -1,9 +1,12 @@
-// An engine with a process for each tensor-parallel rank. In three terminals:
-//   croupier_two_ranks ipc:///run/croupier/control.sock    # the scheduler: prints the segment's path, then
-//   tokens croupier_two_ranks SEGMENT 0                           # the worker of rank 0 croupier_two_ranks
-//   SEGMENT 1
-// Kill and start any of them, or the daemon, in the middle of a step: the tokens stay the same. Start the
-// scheduler again within the daemon's sessions.reattach_grace_ms, by default ten seconds.
+// An engine with a process for each tensor-parallel rank, in three terminals:
+//
+//     croupier_two_ranks ipc:///run/croupier/control.sock
+//     croupier_two_ranks SEGMENT 0
+//     croupier_two_ranks SEGMENT 1
+//
+// The first is the scheduler. It prints the segment's path, which the workers of the two ranks take, then
+// tokens. Kill and start any of them, or the daemon, in the middle of a step: the tokens stay the same. Start
+// the scheduler again within the daemon's sessions.reattach_grace_ms, by default ten seconds.
 #include <cstdint>
 #include <cstdio>
 #include <stdexcept>
