@@ -99,8 +99,9 @@ size_t croupier_list(const croupier_session* session, uint64_t* uids, size_t roo
     return session->attached->list({uids, uids == nullptr ? 0 : room});
 }
 
-int64_t croupier_output(const croupier_session* session, uint64_t uid, int32_t* tokens, size_t room) {
-    return guarded_session(session, static_cast<croupier_error*>(nullptr), [&]() -> shm::Result<int64_t> {
+int64_t croupier_output(const croupier_session* session, uint64_t uid, int32_t* tokens, size_t room,
+                        croupier_error* error) {
+    return guarded_session(session, error, [&]() -> shm::Result<int64_t> {
         CROUPIER_TRY_VALUE(output, session->attached->output(uid));
         if (tokens != nullptr) std::copy_n(output.data(), std::min(room, output.size()), tokens);
         return static_cast<int64_t>(output.size());

@@ -159,6 +159,7 @@ int croupier_writer_get_state(const croupier_writer* writer, croupier_writer_sta
         const gpu_writer::StepWriter& steps = *writer->steps;
         croupier_writer_state ours{};
         ours.open = steps.rank_writer().session_open() ? 1U : 0U;
+        ours.ended = steps.rank_writer().session_ended() ? 1U : 0U;
         ours.begun = steps.begun();
         ours.finished = steps.finished();
         ours.empty_launches = steps.empty_launches();

@@ -55,6 +55,11 @@ shm::Result<croupier_row> checked(const croupier_row& given) {
     auto row = shm::read_struct(given, "croupier_row", kRowAtFirst);
     if (!row) return row;
     if (row.value().logits == nullptr) return missing("row->logits").error();
+    if (row.value().dtype == CROUPIER_DTYPE_UNSET) {
+        return shm::fail(
+            shm::Errc::bad_argument,
+            "row->dtype is not set: CROUPIER_BF16, CROUPIER_FP16 or CROUPIER_FP32 would be right");
+    }
     if (row.value().dtype > CROUPIER_FP32) {
         return shm::fail(shm::Errc::bad_argument, "row->dtype is " + std::to_string(row.value().dtype) +
                                                       ", allowed: bf16, fp16 or fp32 (0 to 2)");

@@ -36,7 +36,7 @@ void write_rows(const char* segment, std::uint32_t rank) {
     croupier::writer::Writer writer(options);
     const croupier_writer_info info = writer.info();
     std::vector<float> row(info.ids);
-    while (writer.state().open != 0) {
+    while (writer.state().ended == 0) {
         const auto wanted = writer.wait_step(1000);
         if (!wanted || !writer.begin(wanted->step)) continue;
         for (std::uint32_t i = 0; i < info.ids; ++i) row[i] = logit(wanted->step, info.first_id + i);

@@ -205,7 +205,8 @@ int croupier_append(croupier_session* session, uint64_t uid, const int32_t* toke
 size_t croupier_list(const croupier_session* session, uint64_t* uids, size_t room);
 /* A live sequence's output, as far as steps were waited for; returns its length or -1, writes at most `room`.
  */
-int64_t croupier_output(const croupier_session* session, uint64_t uid, int32_t* tokens, size_t room);
+int64_t croupier_output(const croupier_session* session, uint64_t uid, int32_t* tokens, size_t room,
+                        croupier_error* error);
 
 /* The released text of a live sequence's output, as far as steps were waited for, from byte `from` on: writes
  * at most `room` bytes and returns how many there are, or -1. The text is UTF-8. Whole characters are

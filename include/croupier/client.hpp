@@ -176,9 +176,11 @@ class Session {
     }
 
     std::vector<std::int32_t> output(std::uint64_t uid) const {
-        const std::int64_t length = croupier_output(handle(), uid, nullptr, 0);
-        std::vector<std::int32_t> tokens(length > 0 ? static_cast<std::size_t>(length) : 0);
-        croupier_output(handle(), uid, tokens.data(), tokens.size());
+        croupier_error error{};
+        const std::int64_t length = croupier_output(handle(), uid, nullptr, 0, &error);
+        if (length < 0) throw Failure(error);
+        std::vector<std::int32_t> tokens(static_cast<std::size_t>(length));
+        croupier_output(handle(), uid, tokens.data(), tokens.size(), nullptr);
         return tokens;
     }
 

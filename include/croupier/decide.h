@@ -34,13 +34,13 @@ static inline void croupier_decider_options_init(croupier_decider_options* optio
     options->max_length = 8192;
 }
 
-/* croupier_row_init(), then logits and what else it has. */
+/* croupier_row_init(), then logits, dtype and what else it has. */
 typedef struct croupier_row {
     uint32_t size;
     uint32_t version;
     const void* logits;   /* vocab elements, in the order of the ids */
     const uint32_t* mask; /* grammar mask, (vocab + 31) / 32 words; NULL: all allowed */
-    uint32_t dtype;       /* of the logits, which nothing else tells: CROUPIER_BF16 unless it is set */
+    uint32_t dtype;       /* of the logits, which nothing else tells: it must be set */
     /* 1: answer every token that was left to draw from, and its probability; 0: as many as the parameters'
      * `support` says */
     uint32_t wants_support;
@@ -53,6 +53,7 @@ static inline void croupier_row_init(croupier_row* row) {
     memset(row, 0, sizeof(*row));
     row->size = (uint32_t)sizeof(*row);
     row->version = CROUPIER_ABI_VERSION;
+    row->dtype = CROUPIER_DTYPE_UNSET;
 }
 
 /* croupier_answer_init() begins one. The arrays are valid until the decider's next call. */

@@ -57,6 +57,7 @@ typedef struct croupier_error {
 } croupier_error;
 
 enum { CROUPIER_BF16 = 0, CROUPIER_FP16 = 1, CROUPIER_FP32 = 2 };
+#define CROUPIER_DTYPE_UNSET 0xFFFFFFFFU
 
 /* How the writers of a session send a step. All of them send all steps in this way. */
 enum {

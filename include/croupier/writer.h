@@ -96,11 +96,10 @@ static inline void croupier_writer_info_init(croupier_writer_info* info) {
 typedef struct croupier_writer_state {
     uint32_t size;
     uint32_t version;
-    /* 0: the session was closed, or another writer or client took over: no further step comes. Also 0 while
-     * neither a client nor a daemon lives: if a daemon is started and a client resumes the session, it is 1
-     * again, and this writer goes on. */
+    /* 0: it has ended, or neither a client nor a daemon lives: if a daemon is started and a client resumes
+     * the session, it is 1 again, and this writer goes on. */
     uint32_t open;
-    uint32_t reserved; /* 0 */
+    uint32_t ended;    /* 1: the session was closed, or another writer or client took over: no step comes */
     uint64_t begun;    /* steps that croupier_writer_begin queued */
     uint64_t finished; /* of them, those whose slice is complete */
     /* Replays of a captured graph, and enqueues behind a capture, that found no begun step and wrote nothing.
@@ -180,7 +179,7 @@ int croupier_writer_get_state(const croupier_writer* writer, croupier_writer_sta
 
 /* The oldest step in flight that wants this rank's slice and is not begun: 1, its number and its columns;
  * 0: there was none within timeout_ms (0: only a look), or there will be none, because the session was
- * closed or taken over: croupier_writer_state.open is 0, and the call returned at once. */
+ * closed or taken over: croupier_writer_state.ended is 1, and the call returned at once. */
 int croupier_writer_wait_step(croupier_writer* writer, uint32_t timeout_ms, uint64_t* step, uint32_t* columns,
                               croupier_error* error);
 

@@ -155,14 +155,10 @@ class Session {
     std::vector<std::int32_t> output(nb::handle given) {
         const std::uint64_t uid = uid_of(given);
         return held_.use([&](croupier_session* session) {
-            const std::int64_t length = croupier_output(session, uid, nullptr, 0);
-            // It has no croupier_error, and here no other reason.
-            if (length < 0) {
-                throw Failure(CROUPIER_ERROR_UNKNOWN_SEQUENCE,
-                              "sequence " + std::to_string(uid) + " is not live in this session");
-            }
+            const std::int64_t length = checked(
+                [&](croupier_error* error) { return croupier_output(session, uid, nullptr, 0, error); });
             std::vector<std::int32_t> tokens(static_cast<std::size_t>(length));
-            croupier_output(session, uid, tokens.data(), tokens.size());
+            croupier_output(session, uid, tokens.data(), tokens.size(), nullptr);
             return tokens;
         });
     }

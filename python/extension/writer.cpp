@@ -299,11 +299,10 @@ void Writer::abandon() {
 }
 
 void Writer::require_open(croupier_writer* writer) const {
-    if (state_of(writer).open != 0) return;
-    throw Failure(
-        CROUPIER_ERROR_SESSION_CLOSED,
-        "the session is over for the writer of rank " + std::to_string(info_.rank) +
-            ": it was closed, another writer or client took over, or neither a client nor a daemon lives");
+    if (state_of(writer).ended == 0) return;
+    throw Failure(CROUPIER_ERROR_SESSION_CLOSED,
+                  "the session is over for the writer of rank " + std::to_string(info_.rank) +
+                      ": it was closed, or another writer or client took over");
 }
 
 void Writer::enqueue_rows(croupier_writer* writer, void* stream, const croupier_rows& rows, bool& is_given) {

@@ -42,7 +42,10 @@ void bind_writer_info(nb::module_& module) {
     nb::class_<WriterState>(module, "WriterState", "How far a writer is.")
         .def_prop_ro(
             "open", [](const WriterState& self) { return self.open != 0; },
-            "False: the session is over for this writer")
+            "False: it has ended, or neither a client nor a daemon lives, which may change")
+        .def_prop_ro(
+            "ended", [](const WriterState& self) { return self.ended != 0; },
+            "whether the session was closed, or another writer or client took over: no step comes")
         .def_prop_ro(
             "begun", [](const WriterState& self) { return self.begun; }, "steps that begin() queued")
         .def_prop_ro(

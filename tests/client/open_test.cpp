@@ -185,7 +185,7 @@ TEST_CASE("a session that is null is refused by name, and asked nothing") {
     refused(croupier_event_fd(nullptr, &error));
     refused(croupier_give_up(nullptr, 0, &error));
     refused(croupier_close(nullptr, &error));
-    CHECK(croupier_output(nullptr, 1, nullptr, 0) == -1);
+    CHECK(croupier_output(nullptr, 1, nullptr, 0, nullptr) == -1);
     CHECK(croupier_list(nullptr, nullptr, 0) == 0);
     CHECK(croupier_in_flight(nullptr) == 0);
     CHECK(croupier_resumed(nullptr) == 0);

@@ -50,19 +50,15 @@ start_worker 1
 whole=$(cat <&"$said")
 [ "$(grep -cE '^[0-9]+$' <<<"$whole")" -eq 8 ] || fail "expected eight tokens: $whole"
 
-for victim in scheduler worker daemon; do
+for victims in scheduler worker daemon "daemon scheduler"; do
     start_scheduler
     first=$segment
     start_worker 0
-    killed "${pid[$victim]}"
-    case $victim in
-        scheduler) start_scheduler ;;
-        worker) start_worker 0 ;;
-        daemon) start_daemon ;;
-    esac
-    [ "$segment" = "$first" ] || fail "the session was not resumed"
+    for victim in $victims; do killed "${pid[$victim]}"; done
+    for victim in $victims; do "start_$victim" 0; done
+    [ "$segment" = "$first" ] || fail "after the death of $victims the session was not resumed"
     start_worker 1
     again=$(cat <&"$said")
-    [ "$again" = "$whole" ] || fail "after the $victim was killed: $again; without: $whole"
+    [ "$again" = "$whole" ] || fail "after the death of $victims: $again; without: $whole"
 done
 echo "eight tokens, the same after each kill: ${whole//$'\n'/ }"

@@ -215,9 +215,11 @@ TEST_CASE("a fenced writer begins nothing, and what it had begun counts for noth
     testing::publish_step(session.client, 1);
     REQUIRE(session.writer.begin(0) == 0);
     CHECK(session.writer.state().open == 1);
+    CHECK(session.writer.state().ended == 0);
     // As a successor's attach does.
     session.files.segment.header().writers[0].epoch.fetch_add(1);
     CHECK(session.writer.state().open == 0);
+    CHECK(session.writer.state().ended == 1);
     const auto late = session.writer.try_begin(1);
     CHECK(late.status == -1);
     CHECK(std::string(croupier_writer_error_name(late.error.code)) == "stale_epoch");

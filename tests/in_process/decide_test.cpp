@@ -237,6 +237,8 @@ TEST_CASE("what is wrong with a call is said, and the decider goes on") {
                Contains("feedback_level is nan"));
     CHECK_THAT(spoilt([](Asked& a) { a.row.feedback_weight = -1; }), Contains("feedback_weight -1"));
     CHECK_THAT(spoilt([](Asked& a) { a.row.size = 8; }), Contains("croupier_row_init"));
+    CHECK_THAT(spoilt([](Asked& a) { croupier_row_init(&a.row), a.row.logits = &a; }),
+               Contains("row->dtype is not set"));
     CHECK_THAT(spoilt([](Asked& a) { a.sequence.version = 2U << 16U; }), Contains("has ABI 2.0"));
     const std::int32_t outside = 100;
     CHECK_THAT(spoilt([&](Asked& a) {
