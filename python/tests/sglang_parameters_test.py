@@ -10,7 +10,7 @@ import pytest
 
 import croupier
 from croupier.serving.admission import check_ranges
-from croupier.serving.parameters import Limits
+from croupier.serving.parameters import OWN_NAMES, Limits
 from croupier.sglang import register, requirements
 from croupier.sglang.options import Options
 from croupier.sglang.parameters import Asked, counts_prompt, translate
@@ -123,14 +123,6 @@ LOGPROBS = {"returns_logprob": True, "top_logprobs": 3}
         ({"temperature": 0.7, "top_p": 0.9}, None),
         ({"top_k": 1, "presence_penalty": 0.5}, None),
         ({"temperature": 0.7, "top_p": 0.9, "custom_params": {"logprob_mode": "processed"}}, "processed"),
-        ({"custom_params": {"typical_p": 0.9}}, "raw"),
-        ({"temperature": 0.7, "custom_params": {"typical_p": 0.9}}, None),
-        ({"temperature": 0.7, "custom_params": {"top_n_sigma": 1.0}}, None),
-        ({"temperature": 0.7, "custom_params": {"xtc_probability": 0.5}}, None),
-        ({"temperature": 0.7, "custom_params": {"mirostat": 2}}, None),
-        ({"temperature": 0.7, "custom_params": {"adaptive_target": 0.3}}, None),
-        ({"custom_params": {"dynatemp_range": 0.5}}, "processed"),
-        ({"custom_params": {"dry_multiplier": 0.8}}, "processed"),
         ({"custom_params": {"dry_multiplier": 0.8, "typical_p": 0.9}}, None),
     ],
 )
@@ -140,6 +132,50 @@ def test_logprobs_are_sglangs_or_refused(sampling: dict[str, Any], mode: str | N
         return
     with pytest.raises(ValueError, match="log-probs of this request would not be SGLang's"):
         params(LOGPROBS, **sampling)
+
+
+# What tells whether SGLang's log-probs, which are taken before filters, are Croupier's.
+OWN_FILTERS: dict[str, Any] = {
+    "typical_p": 0.9,
+    "top_n_sigma": 1.0,
+    "xtc_probability": 0.5,
+    "mirostat": 2,
+    "adaptive_target": 0.3,
+}
+OWN_CHANGES_OF_LOGITS: dict[str, Any] = {"dry_multiplier": 0.8, "dynatemp_range": 0.5}
+# Without these they do nothing, or they say how a token is drawn from the distribution.
+OWN_OTHERS = {
+    "adaptive_decay",
+    "dry_allowed_length",
+    "dry_base",
+    "dry_penalty_last_n",
+    "dynatemp_exponent",
+    "mirostat_eta",
+    "mirostat_tau",
+    "order",
+    "penalty_last_n",
+    "rng",
+    "xtc_threshold",
+}
+
+
+def test_every_own_control_is_known_to_filter_to_change_logits_or_to_do_neither() -> None:
+    known = OWN_FILTERS.keys() | OWN_CHANGES_OF_LOGITS.keys() | OWN_OTHERS
+    assert known == OWN_NAMES
+
+
+@pytest.mark.parametrize("name", OWN_FILTERS)
+def test_logprobs_before_an_own_filter_are_not_those_of_what_is_drawn_from(name: str) -> None:
+    custom = {name: OWN_FILTERS[name]}
+    assert params(LOGPROBS, custom_params=custom)["logprob_mode"] == "raw"
+    with pytest.raises(ValueError, match="log-probs of this request would not be SGLang's"):
+        params(LOGPROBS, temperature=0.7, custom_params=custom)
+
+
+@pytest.mark.parametrize("name", OWN_CHANGES_OF_LOGITS)
+def test_logprobs_after_an_own_change_of_logits_are_those_of_what_is_drawn_from(name: str) -> None:
+    custom = {name: OWN_CHANGES_OF_LOGITS[name]}
+    assert params(LOGPROBS, custom_params=custom)["logprob_mode"] == "processed"
 
 
 @pytest.mark.parametrize(
