@@ -58,8 +58,7 @@ request::Plan plan_in_segment(const proto::SamplingParams& params, const proto::
                               std::uint32_t position, const proto::Geometry& geometry) {
     const request::ListSizes lists{entry.allowed_count, entry.bias_count, entry.bad_words_count};
     const request::Rules rules = request::rules_of(params, lists, position);
-    return request::plan_of(params,
-                            {rules, false, entry.prompt_length + position, geometry.vocab, geometry.dtype});
+    return request::plan_of(params, {rules, false, entry.prompt_length + position, geometry.vocab});
 }
 
 StepMasks masks_of(const shm::Segment& segment, std::uint64_t step) {

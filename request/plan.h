@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "proto/dtype.h"
 #include "proto/race.h"
 #include "proto/sampling.h"
 #include "request/draw.h"
@@ -35,7 +34,6 @@ struct Setting {
         false;                   // every token that is left is answered, however few the parameters ask for
     std::uint32_t position = 0;  // the token's index in prompt and output: where its randoms stand
     std::uint32_t vocab = 0;
-    proto::Dtype dtype = proto::Dtype::bf16;
 };
 
 struct Plan {

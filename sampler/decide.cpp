@@ -28,7 +28,7 @@ bool take_drawn(const RowView& view, const SamplingParams& params, const Request
 
 DecisionError decide_checked(const RowView& view, const SamplingParams& params, const Request& request,
                              SequenceState& state, Workspace& workspace, Decision& decision) {
-    const request::Plan plan = plan_of(params, request, {view.dtype, view.vocab});
+    const request::Plan plan = plan_of(params, request, view.vocab);
     if (take_drawn(view, params, request, plan, workspace, decision)) return DecisionError::none;
     Decider decider(view, params, request, plan, state, workspace);
     const DecisionError row_fault = decider.scan();

@@ -53,7 +53,7 @@ void HostCosts::begin(const DrawnRequest& drawn, Layout& layout) {
     for (std::uint32_t i = 0; i < how_.rows; ++i) {
         sequences_[i].begin(drawn.request, histories_.of(drawn, i));
         if (!how_.lean) continue;
-        layout.lean->lay(row_of(drawn, i), sequences_[i].want(i, drawn.dtype), sequences_[i].masks(),
+        layout.lean->lay(row_of(drawn, i), sequences_[i].want(i), sequences_[i].masks(),
                          sequences_[i].names());
     }
 }
@@ -61,7 +61,7 @@ void HostCosts::begin(const DrawnRequest& drawn, Layout& layout) {
 double HostCosts::decide_lean(Layout& layout, std::uint32_t row, std::uint32_t i, std::uint32_t draw,
                               Totals& totals) {
     LeanRows& lean = *layout.lean;
-    const gpu_writer::LeanWant want = sequences_[i].want(draw, lean.dtype());
+    const gpu_writer::LeanWant want = sequences_[i].want(draw);
     lean.forget_granted(want);
     double all = 0.0;
     std::uint32_t asked = 0;

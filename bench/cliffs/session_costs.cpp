@@ -210,11 +210,10 @@ std::uint64_t SessionCosts::block_requests() const {
 // The path that the request's plan has; whether blocks were asked for is told by the session's counter.
 void SessionCosts::describe_plan(const DrawnRequest& drawn, double tries, RequestCost& cost) {
     sequence_.begin(drawn.request, histories_.of(drawn, 0));
-    const request::Plan plan =
-        sampler::plan_of(drawn.request.params, sequence_.request(0), {drawn.dtype, rows_.vocab()});
+    const request::Plan plan = sampler::plan_of(drawn.request.params, sequence_.request(0), rows_.vocab());
     cost.paths[request::name_of(plan.path)] = how_.columns;
     cost.lean.emplace();
-    const bool whole = sequence_.want(0, drawn.dtype).flags.has(gpu_writer::Want::whole);
+    const bool whole = sequence_.want(0).flags.has(gpu_writer::Want::whole);
     cost.lean->whole = whole ? 1.0 : 0.0;
     cost.lean->tries = tries;
 }

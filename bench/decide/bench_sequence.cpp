@@ -137,8 +137,8 @@ void BenchSequence::prepare(std::uint32_t draw) {
     sampler::make_first_arrivals(race_, ln_first_arrivals_);
 }
 
-gpu_writer::LeanWant BenchSequence::want(std::uint32_t draw, proto::Dtype dtype) {
-    const request::Plan plan = sampler::plan_of(what_->params, request(draw), {dtype, vocab_});
+gpu_writer::LeanWant BenchSequence::want(std::uint32_t draw) {
+    const request::Plan plan = sampler::plan_of(what_->params, request(draw), vocab_);
     names_.begin();
     request::LeanWant want =
         names_.want_of(0, plan, what_->params, {0, 0, what_->allowed, what_->bias}, proto::kUsualLeanBlocks);

@@ -49,7 +49,7 @@ class BenchSequence {
     // The work of a sampler before the row arrives.
     void prepare(std::uint32_t draw);
     // What a lean writer sends for the decision, as gpu_writer::read_wants() has it.
-    gpu_writer::LeanWant want(std::uint32_t draw, proto::Dtype dtype);
+    gpu_writer::LeanWant want(std::uint32_t draw);
     // The request in the first column of a step.
     gpu_writer::StepMasks masks() const { return {what_->mask.data(), what_->mask.size()}; }
     // The ids of the last want.

@@ -63,11 +63,11 @@ void CaseTimer::read_rows(const measurement::LaidRows& rows, std::vector<std::ui
 void CaseTimer::decide_lean(std::uint32_t round, std::vector<std::uint64_t>& times, CaseTimes& measured) {
     const auto rows = static_cast<std::uint32_t>(sequences_.size());
     for (std::uint32_t row = 0; row < rows; ++row)
-        lean_->lay(row, sequences_[row].want(round * rows + row, lean_->dtype()), sequences_[row].masks(),
+        lean_->lay(row, sequences_[row].want(round * rows + row), sequences_[row].masks(),
                    sequences_[row].names());
     for (std::uint32_t row = 0; row < rows; ++row) {
         const std::uint32_t draw = round * rows + row;
-        lean_->forget_granted(sequences_[row].want(draw, lean_->dtype()));
+        lean_->forget_granted(sequences_[row].want(draw));
         sequences_[row].prepare(draw);
         std::uint64_t took = 0;
         do {

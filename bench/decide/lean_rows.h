@@ -26,7 +26,6 @@ class LeanRows {
     // How many blocks that was.
     std::uint32_t grant(std::span<const std::uint64_t> missing);
     std::uint32_t sent(std::uint32_t row) const { return head(row).sent; }
-    proto::Dtype dtype() const { return geometry_.dtype; }
     // What was stored of the row, for the want that it was laid by: its head, maxima and blocks, and the row
     // where it is sent whole.
     std::size_t bytes_sent(std::uint32_t row, const gpu_writer::LeanWant& want) const;

@@ -88,7 +88,7 @@ bool prepare_column(SessionView& session, const CheckedStep& step, std::uint32_t
     const sampler::Request request = request_of(sequence, lists);
     if (!follow_history(session, sequence, request, asked, lane)) return false;
     const auto& geometry = segment.geometry();
-    if (sampler::plan_of(sequence.params, request, {geometry.dtype, geometry.vocab}).awaits_race())
+    if (sampler::plan_of(sequence.params, request, geometry.vocab).awaits_race())
         races.prepare(sampler::race_key(sequence.params, request), geometry.vocab);
     return true;
 }
@@ -102,7 +102,7 @@ void rehearse_column(SessionView& session, const CheckedStep& step, std::uint32_
     if (check_sequence(segment, step, column, asked, sequence, lists) != DecisionError::none) return;
     const sampler::Request request = request_with_races(session, sequence, lane, races);
     const auto& geometry = segment.geometry();
-    const request::Plan plan = sampler::plan_of(sequence.params, request, {geometry.dtype, geometry.vocab});
+    const request::Plan plan = sampler::plan_of(sequence.params, request, geometry.vocab);
     if (asked.mask_row != 0 || !plan.reads_some_blocks()) return;
     const proto::race::Draw drawn_by{plan.key, plan.temperature};
     const auto row = session.rehearsal_row(step, column, drawn_by);

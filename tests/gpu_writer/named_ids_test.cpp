@@ -25,12 +25,12 @@ class Named {
     gpu_writer::LeanWant allow(std::uint32_t column, std::uint32_t admission,
                                const std::vector<std::int32_t>& ids) {
         const proto::SamplingParams params;
-        const auto plan = request::plan_of(params, {{true, false}, false, 10, kVocab, proto::Dtype::bf16});
+        const auto plan = request::plan_of(params, {{true, false}, false, 10, kVocab});
         return names_.want_of(column, plan, params, {column, admission, ids, {}}, kBlocks);
     }
     gpu_writer::LeanWant lift(const std::vector<proto::TokenBias>& biases) {
         const proto::SamplingParams params;
-        const auto plan = request::plan_of(params, {{false, true}, false, 10, kVocab, proto::Dtype::bf16});
+        const auto plan = request::plan_of(params, {{false, true}, false, 10, kVocab});
         return names_.want_of(0, plan, params, {0, 1, {}, biases}, kBlocks);
     }
     std::vector<std::int32_t> ids_of(const gpu_writer::LeanWant& want) const {

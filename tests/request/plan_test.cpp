@@ -186,8 +186,7 @@ TEST_CASE("a writer and a sampler make the same plan of a request") {
         const auto position = static_cast<std::uint32_t>(request.output.size());
         const request::Plan of_writer =
             gpu_writer::plan_in_segment(random_case.params, entry, position, geometry);
-        const request::Plan of_sampler =
-            sampler::plan_of(random_case.params, request, {geometry.dtype, geometry.vocab});
+        const request::Plan of_sampler = sampler::plan_of(random_case.params, request, geometry.vocab);
         INFO("case " << number << ": " << sampler::test::describe(random_case));
         REQUIRE(of_writer == of_sampler);
     }
@@ -201,7 +200,7 @@ TEST_CASE("a dynamic temperature is cut behind only where all filters keep the b
         params.dynatemp_range = 0.5;
         params.min_p = 0.05;
         set(params);
-        const request::Plan plan = request::plan_of(params, {{}, false, 100, kVocab, proto::Dtype::bf16});
+        const request::Plan plan = request::plan_of(params, {{}, false, 100, kVocab});
         CHECK(plan.cut.tempered == (plan.path == request::DecisionPath::head));
         return plan.path;
     };
@@ -233,8 +232,7 @@ TEST_CASE("what is sent by a plan is enough where it is said to be, and gives th
         sampler::test::fill_case(random_case, kVocab, generator);
         as_in_segment(random_case);
         fill_row(random_case, static_cast<proto::Dtype>(number % 3), generator);
-        const request::Plan plan =
-            sampler::plan_of(random_case.params, random_case.request, {random_case.shape.dtype, kVocab});
+        const request::Plan plan = sampler::plan_of(random_case.params, random_case.request, kVocab);
         SentColumn column(random_case, plan);
         INFO("case " << number << ", path " << request::name_of(plan.path) << ": "
                      << sampler::test::describe(random_case));
@@ -281,7 +279,7 @@ TEST_CASE("a filter alone is decided by what is sent for it, and samplers seldom
             for (std::int32_t& token : of.prompt) token = static_cast<std::int32_t>(generator() % kVocab);
             sampler::test::bind_request(of);
             of.request.max_length = kHistory + 1;
-            const request::Plan plan = sampler::plan_of(of.params, of.request, {of.shape.dtype, kVocab});
+            const request::Plan plan = sampler::plan_of(of.params, of.request, kVocab);
             SentColumn column(of, plan);
             const Decided decided = decide(column, false, of.request, workspace);
             REQUIRE(decided.outcome.decision.error == proto::DecisionError::none);

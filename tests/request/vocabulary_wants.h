@@ -11,7 +11,7 @@ namespace croupier::request::test {
 constexpr std::uint32_t kVocab = 151936;
 
 inline Plan plan_at(const proto::SamplingParams& params, std::uint32_t history, const Rules& rules) {
-    return plan_of(params, {rules, false, history, kVocab, proto::Dtype::bf16});
+    return plan_of(params, {rules, false, history, kVocab});
 }
 
 inline LeanWant want_in(const proto::SamplingParams& params, std::uint32_t history, const Rules& rules,

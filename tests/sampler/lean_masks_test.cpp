@@ -50,7 +50,7 @@ SentParts known_mask(const LmCase& of, std::mt19937_64& generator) {
     parts.listed = std::array{0U, 5U, 100U}[generator() % 3];
     parts.sums = true;
     const auto vocab = static_cast<std::uint32_t>(of.logits.size());
-    parts.scale = plan_of(of.params, of.request, {of.shape.dtype, vocab}).cut.scale;
+    parts.scale = plan_of(of.params, of.request, vocab).cut.scale;
     parts.block_weights = generator() % 2 == 0;
     parts.spread = generator() % 2 == 0;
     parts.error = std::array{0.0, 0.7, -0.7}[generator() % 3] * kSentWeightError;

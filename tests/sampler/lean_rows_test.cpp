@@ -28,7 +28,7 @@ T one_of(const std::array<T, N>& choices, std::mt19937_64& generator) {
 
 double scale_of(const RandomCase& of) {
     const auto vocab = static_cast<std::uint32_t>(of.logits.size());
-    return plan_of(of.params, of.request, {of.shape.dtype, vocab}).cut.scale;
+    return plan_of(of.params, of.request, vocab).cut.scale;
 }
 
 // Nothing, a few blocks or all; sums as exact as doubles, or nearly as wrong as they may be. Of a case with
