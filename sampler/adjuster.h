@@ -1,5 +1,5 @@
-// Steps 1 to 9 of docs/semantics.md for one token at a time: a decision adjusts only the tokens that it looks
-// at.
+// The steps of docs/semantics.md that change or ban a logit, mask to DRY, for one token at a time: a decision
+// adjusts only the tokens that it looks at.
 #pragma once
 
 #include <array>
@@ -18,7 +18,7 @@ namespace croupier::sampler {
 
 // Which steps after the mask are part of the adjustment.
 struct Adjustments {
-    bool rules = false;  // 2 to 5
+    bool rules = false;  // lists of ids, min_tokens, biases
     bool penalties = false;
     bool dry = false;
     bool dry_first = false;  // before the penalties
@@ -72,11 +72,11 @@ class Adjuster {
     bool masked(std::uint32_t token) const {
         return !mask_.empty() && (mask_[token / 32] >> (token % 32) & 1U) == 0;
     }
-    double ruled(std::uint32_t token, double value) const {  // steps 3 to 5
+    double ruled(std::uint32_t token, double value) const {  // bans and biases
         return has_special_ && is_special(token) ? by_rules(token, value) : value;
     }
-    double penalised(std::uint32_t token, double value) const;  // steps 6 to 8
-    double repeated(std::uint32_t token, double value) const {  // step 9
+    double penalised(std::uint32_t token, double value) const;
+    double repeated(std::uint32_t token, double value) const {  // DRY
         return !repeats_.empty() && is_special(token) ? by_repeat(token, value) : value;
     }
     double operator()(std::uint32_t token, float value, Adjustments on) const;

@@ -31,7 +31,7 @@ DecisionError error_of(RowFault fault) {
     return DecisionError::none;
 }
 
-// Steps 2 to 5. Stops at the one that leaves nothing.
+// Lists of ids, min_tokens, biases. Stops at the one that leaves nothing.
 void adjust(const Request& request, Left& left, Account& account) {
     const auto take = [&](bool on, const char* name, std::string (*step)(const Request&, Left&)) {
         if (!on || left.tokens.empty()) return;

@@ -1,4 +1,4 @@
-// Step 17: the draw, or what takes its place.
+// The draw, or what takes its place.
 #pragma once
 
 #include <cstddef>

@@ -16,14 +16,14 @@ std::string sentence(const Parts&... parts) {
     return text.str();
 }
 
-// Steps 1 to 5 (adjust.cpp). What they forbid is no longer left.
+// Mask, lists of ids, min_tokens, biases (adjust.cpp). What they forbid is no longer left.
 std::string apply_mask(const Request& request, Left& left);
 std::string keep_allowed_ids(const Request& request, Left& left);
 std::string ban_bad_words(const Request& request, Left& left);
 std::string ban_stops_before_min_tokens(const Request& request, Left& left);
 std::string add_logit_bias(const Request& request, Left& left);
 
-// Steps 6 to 8 (penalties.cpp) and 9 (dry.cpp).
+// In penalties.cpp and dry.cpp.
 std::string apply_penalties(const Request& request, Left& left);
 std::string apply_dry(const Request& request, Left& left);
 
