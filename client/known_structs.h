@@ -9,7 +9,7 @@
 
 namespace croupier::client {
 
-// The size of each struct in the oldest headers that are kept (tests/abi).
+// The least size of each struct that is accepted: it stays when the struct grows.
 constexpr std::size_t kOpenOptionsAtFirst = 152;
 constexpr std::size_t kChannelAtFirst = 32;
 constexpr std::size_t kParamsAtFirst = 216;
