@@ -1,7 +1,11 @@
 // Every control that an engine can ask for is one that its decisions obey.
 #include <catch2/catch.hpp>
 #include <csignal>
+#include <set>
+#include <string>
 
+#include "client/abi_fields.h"
+#include "proto/sampling.h"
 #include "testing/daemon_process.h"
 #include "testing/small_engine.h"
 
@@ -24,6 +28,10 @@ void is_dry(client::Sequence& s) {
     repeats_seven(s);
     s.params.dry_multiplier = 10.0;
 }
+// What changes any token's logit then changes the drawn token's log-prob.
+void has_processed_logprobs(client::Sequence& s) {
+    s.params.logprob_mode = CROUPIER_LOGPROB_PROCESSED;
+}
 
 struct Control {
     const char* name;
@@ -32,6 +40,13 @@ struct Control {
 };
 
 const Control kControls[] = {
+    {"temperature", leave, [](auto& s) { s.params.temperature = 0.1; }},
+    {"top_k", leave, [](auto& s) { s.params.top_k = 1; }},
+    {"top_p", leave, [](auto& s) { s.params.top_p = 0.1; }},
+    {"min_p", leave, [](auto& s) { s.params.min_p = 0.9; }},
+    {"repetition_penalty", has_processed_logprobs, [](auto& s) { s.params.repetition_penalty = 2.0; }},
+    {"frequency_penalty", has_processed_logprobs, [](auto& s) { s.params.frequency_penalty = 2.0; }},
+    {"presence_penalty", has_processed_logprobs, [](auto& s) { s.params.presence_penalty = 2.0; }},
     {"dynatemp_range", leave, [](auto& s) { s.params.dynatemp_range = 0.9; }},
     {"dynatemp_exponent", [](auto& s) { s.params.dynatemp_range = 0.9; },
      [](auto& s) { s.params.dynatemp_exponent = 8.0; }},
@@ -127,15 +142,30 @@ EngineShape shape_for(std::size_t sequences) {
     return shape;
 }
 
-void run_controls(SmallEngine& engine, bool ask) {
+void run_controls(SmallEngine& engine, bool ask, std::uint32_t flags = 0) {
     std::uint64_t uid = 0;
     for (const Control& control : kControls) {
         client::Sequence sequence = plain_sequence(++uid);
         control.background(sequence);
         if (ask) control.ask(sequence);
+        sequence.params.flags |= flags;
         engine.admit(sequence);
     }
     engine.steps(kSteps);
+}
+
+// The parameters that a case's control sets.
+std::set<std::string> set_by(const Control& control) {
+    client::Sequence sequence = plain_sequence(1);
+    control.background(sequence);
+    const proto::SamplingParams before = client::params_from_abi(sequence.params);
+    control.ask(sequence);
+    const proto::SamplingParams after = client::params_from_abi(sequence.params);
+    std::set<std::string> set;
+    proto::for_each_sampling_field([&](const auto& field) {
+        if (before.*field.member != after.*field.member) set.insert(field.name);
+    });
+    return set;
 }
 
 bool decided_alike(const std::vector<croupier_decision>& a, const std::vector<croupier_decision>& b) {
@@ -172,9 +202,23 @@ Streams undisturbed_with_feedback(int steps) {
 
 }  // namespace
 
+TEST_CASE("every parameter is set by a case of these tests, or has tests of its own") {
+    const std::set<std::string> own_tests = {
+        "seed",     "eos_token_id", "min_tokens", "max_tokens",      "flags",
+        "logprobs", "loop_count",   "support",    "loop_max_period", "loop_min_period",
+    };
+    std::set<std::string> set;
+    for (const Control& control : kControls) set.merge(set_by(control));
+    proto::for_each_sampling_field([&](const auto& field) {
+        INFO(field.name);
+        CHECK(set.count(field.name) + own_tests.count(field.name) == 1);
+    });
+}
+
 TEST_CASE("every control reaches the sampler, and changes what is decided as the reference says") {
     const DaemonProcess daemon;
-    const EngineShape shape = shape_for(std::size(kControls));
+    EngineShape shape = shape_for(std::size(kControls));
+    shape.lean = GENERATE(false, true);
     SmallEngine without(daemon.endpoint(), "without", shape);
     run_controls(without, false);
     SmallEngine with(daemon.endpoint(), "with", shape);
@@ -185,6 +229,14 @@ TEST_CASE("every control reaches the sampler, and changes what is decided as the
         ++uid;
         CHECK_FALSE(decided_alike(with.decisions().at(uid), without.decisions().at(uid)));
     }
+}
+
+TEST_CASE("no control is lost where writers draw the tokens of requests without any") {
+    const DaemonProcess daemon;
+    EngineShape shape = shape_for(std::size(kControls));
+    shape.lean = true;
+    SmallEngine engine(daemon.endpoint(), "engine", shape);
+    run_controls(engine, true, CROUPIER_NO_LOGPROB);
 }
 
 TEST_CASE("what mirostat and adaptive-p carry outlives the samplers") {
