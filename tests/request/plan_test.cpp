@@ -3,14 +3,19 @@
 
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <cmath>
+#include <map>
 #include <random>
+#include <string>
 #include <vector>
 
 #include "gpu_writer/column_wants.h"
 #include "gpu_writer/lean_layout.h"
+#include "proto/param_ranges.h"
 #include "request/wants.h"
 #include "sampler/lean_row.h"
 #include "sampler/plan.h"
+#include "sampler/reference/decide.h"
 #include "testing/agreement.h"
 #include "tests/sampler/case_generator.h"
 
@@ -44,6 +49,28 @@ void fill_row(RandomCase& of, proto::Dtype dtype, std::mt19937_64& generator) {
     of.shape.dtype = dtype;
     of.logits.resize(kVocab);
     for (float& logit : of.logits) logit = sampler::test::quantised(normal(generator), dtype);
+}
+
+// Half of the row's weight is that of a token which the history has, and which goes on with a repeat in it.
+void repeat_likely_token(RandomCase& of) {
+    double total = 0.0;
+    for (const float logit : of.logits) total += std::exp(static_cast<double>(logit));
+    constexpr std::int32_t kLikely = 7;
+    of.logits[kLikely] = sampler::test::quantised(static_cast<float>(std::log(total)), of.shape.dtype);
+    of.prompt = {1, 2};
+    of.output = {kLikely, 1, 2, kLikely, 1, 2};
+}
+
+// The row's winner, with no log-prob and no lists beside it.
+void ask_for_token_alone(RandomCase& of, std::uint64_t seed) {
+    of.params = {};
+    of.params.seed = seed;
+    of.params.flags = proto::kNoLogprob;
+    of.params.loop_count = 2;  // for a longest tail
+    for (auto* list : {&of.stop_ids, &of.allowed_ids, &of.bad_words, &of.breakers}) list->clear();
+    of.bias.clear();
+    sampler::test::bind_request(of);
+    of.request.max_length = 100;
 }
 
 // One column of one rank, as a lean writer sends it by its want.
@@ -253,6 +280,44 @@ TEST_CASE("what is sent by a plan is enough where it is said to be, and gives th
     // Neither would be worth a test if it were rare.
     CHECK(sufficient > 300);
     CHECK(decided_at_once > sufficient);
+}
+
+// A request that a writer draws by itself: a control that it overlooks would change no token.
+TEST_CASE("each parameter alone acts on a column that its writer would draw without it") {
+    constexpr int kTries = 16;
+    std::mt19937_64 generator(20261202);
+    RandomCase of;
+    sampler::Workspace workspace(kVocab);
+    std::map<std::string, int> tried;
+    for (int number = 0; number < 400; ++number) {
+        sampler::test::fill_case(of, kVocab, generator);
+        const proto::SamplingParams filled = of.params;
+        fill_row(of, static_cast<proto::Dtype>(number % 3), generator);
+        if (number % 2 == 0) repeat_likely_token(of);
+        ask_for_token_alone(of, filled.seed);
+        REQUIRE(sampler::plan_of(of.params, of.request, kVocab).draws_plainly);
+        proto::for_each_sampling_field([&](const auto& field) {
+            ask_for_token_alone(of, filled.seed);
+            if (filled.*field.member == of.params.*field.member) return;
+            of.params.*field.member = filled.*field.member;
+            // Sessions of lean steps refuse this one.
+            const bool refused = proto::param_fault(of.params) || of.params.rng == proto::Rng::shvs;
+            if (refused || ++tried[field.name] > kTries) return;
+            SentColumn column(of, sampler::plan_of(of.params, of.request, kVocab));
+            const Decided decided = decide(column, false, of.request, workspace);
+            const auto expected = sampler::reference::decide(column.whole(), of.request);
+            INFO("case " << number << ": " << sampler::test::describe(of));
+            REQUIRE(sampler::test::difference(decided.outcome, expected,
+                                              sampler::test::Logprobs::within_error) == "");
+        });
+    }
+    proto::for_each_sampling_field([&](const auto& field) {
+        // The seed is that of every request, and a shortest tail needs a longest one.
+        if (field.name == proto::fields::seed.name || field.name == proto::fields::loop_min_period.name)
+            return;
+        INFO(field.name);
+        CHECK(tried.count(field.name) == 1);
+    });
 }
 
 TEST_CASE("a filter alone is decided by what is sent for it, and samplers seldom request more") {
