@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <set>
+#include <string>
 
 #include "proto/param_ranges.h"
+#include "proto/sampling.h"
 
 namespace croupier::sim {
 namespace {
@@ -82,6 +85,19 @@ TEST_CASE("the mixed requests exercise every control") {
     CHECK(share(plan, [](const Request& r) { return r.params.min_tokens > 0; }) > 0.0);
     CHECK(share(plan, [](const Request& r) { return r.params.repetition_penalty > 1.0; }) > 0.0);
     CHECK(share(plan, [](const Request& r) { return r.poisoned_at != kNeverPoisoned; }) > 0.0);
+}
+
+TEST_CASE("the mixed requests set every parameter that this test does not leave out") {
+    const std::set<std::string> left_out = {"dynatemp_exponent", "logprobs",        "support",
+                                            "loop_count",        "loop_max_period", "loop_min_period"};
+    const RequestPlan plan(small_options());
+    proto::for_each_sampling_field([&](const auto& field) {
+        INFO(field.name);
+        const bool set = share(plan, [&](const Request& r) {
+                             return r.params.*field.member != proto::SamplingParams{}.*field.member;
+                         }) > 0.0;
+        CHECK(set != (left_out.count(field.name) == 1));
+    });
 }
 
 TEST_CASE("the demo and running daemons get no requests that are intended to fail") {
