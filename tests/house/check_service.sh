@@ -5,7 +5,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 unit=deploy/croupierd.service
-for line in Type=notify RemoveIPC=no LimitMEMLOCK=infinity Restart=always OOMPolicy=continue RestartKillSignal=SIGUSR1 \
+for line in Type=notify RemoveIPC=no LimitMEMLOCK=infinity Restart=always OOMPolicy=continue OOMScoreAdjust=-500 RestartKillSignal=SIGUSR1 \
     KillMode=mixed RuntimeDirectoryPreserve=restart RuntimeDirectoryMode=0711; do
     grep -qx "$line" "$unit" || { echo "$unit lacks $line"; exit 1; }
 done
