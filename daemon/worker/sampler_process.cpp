@@ -1,5 +1,7 @@
 #include "daemon/worker/sampler_process.h"
 
+#include <sys/prctl.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <iterator>
@@ -253,6 +255,8 @@ class Sampler {
 
 int run_sampler(const SamplerOptions& options) {
     end_as_samplers_do(options.supervisor_pid);
+    // It is started by /proc/self/exe, so that `ps -e`, `top` and the kernel's log would call it "exe".
+    ::prctl(PR_SET_NAME, ("croupierd-" + std::to_string(options.index)).c_str());
     follow_log_settings();
     shm::survive_lost_pages();
     if (!options.cores.empty() && !host::bind_this_process(options.cores)) {

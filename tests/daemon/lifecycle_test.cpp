@@ -12,6 +12,7 @@
 
 #include "testing/child_process.h"
 #include "testing/daemon_process.h"
+#include "testing/file_text.h"
 #include "testing/shared_object.h"
 #include "testing/small_engine.h"
 #include "tests/daemon/control_peer.h"
@@ -137,6 +138,15 @@ TEST_CASE_METHOD(EngineServedEachWay,
     engine.collect();
     CHECK(daemon.await_end() == 0);
     CHECK_FALSE(daemon.says("after sessions.drain_timeout_ms"));
+}
+
+TEST_CASE_METHOD(ServedEngine, "ps and top name samplers, which the daemon starts from /proc/self/exe") {
+    const auto name_of = [](pid_t pid) {
+        return text_of("/proc/" + std::to_string(pid) + "/comm").value_or("");
+    };
+    CHECK(name_of(daemon.pid()) == "croupierd\n");
+    CHECK(name_of(daemon.sampler_pid(0)) == "croupierd-0\n");
+    CHECK(name_of(daemon.sampler_pid(1)) == "croupierd-1\n");
 }
 
 TEST_CASE_METHOD(ServedEngine, "a sampler outlives the signals that a whole process group is sent") {
