@@ -61,7 +61,18 @@ void check_cores(const std::vector<std::uint32_t>& wanted, std::vector<Lack>& la
                                            (none ? "; they will not be bound to cores" : "")});
 }
 
+// Who writes there admits clients; engines are members of the daemon's group.
+void check_list_of_keys(const std::string& file, std::vector<Lack>& lacks) {
+    struct stat status {};
+    if (file.empty() || ::stat(file.c_str(), &status) != 0) return;
+    if ((status.st_mode & (status.st_gid == 0 ? S_IWOTH : S_IWGRP | S_IWOTH)) == 0) return;
+    lacks.push_back({"control.curve.authorized_keys_file", "other users may add keys to " + file +
+                                                               ": let root or the daemon's user alone write "
+                                                               "to it (chmod go-w)"});
+}
+
 void check_keys(const config::Curve& curve, std::vector<Lack>& lacks) {
+    check_list_of_keys(curve.authorized_keys_file, lacks);
     if (const auto keys = load_curve_keys(curve); !keys) {
         // The daemon may be another user's, who may read them.
         const bool forbidden = keys.error().code == shm::Errc::permission_denied;

@@ -36,14 +36,15 @@ class CurveFiles {
     CurveFiles() {
         std::filesystem::permissions(files_.directory(), std::filesystem::perms(0711));
         std::ofstream(secret()) << kKey << "\n";
-        std::ofstream(files_.directory() + "/clients") << kKey << "\n";
+        std::ofstream(clients()) << kKey << "\n";
         std::filesystem::permissions(secret(), std::filesystem::perms(0400));
-        files_.write_config(kTwoSamplers,
-                            "control:\n  endpoint: " + files_.endpoint() + "\n  curve: {secret_key_file: " +
-                                secret() + ", authorized_keys_file: " + files_.directory() + "/clients}\n");
+        files_.write_config(kTwoSamplers, "control:\n  endpoint: " + files_.endpoint() +
+                                              "\n  curve: {secret_key_file: " + secret() +
+                                              ", authorized_keys_file: " + clients() + "}\n");
         std::filesystem::permissions(files_.config_path(), std::filesystem::perms(0644));
     }
     std::string secret() const { return files_.directory() + "/secret"; }
+    std::string clients() const { return files_.directory() + "/clients"; }
     // `before` stands before the program in the shell's command.
     Ended check(const std::string& before = "") const {
         const std::string output = files_.directory() + "/output";
@@ -117,6 +118,22 @@ TEST_CASE("a check of the configuration warns of a secret CURVE key that other u
     CHECK(ended.status == 0);
     CHECK_THAT(ended.output, Contains("warning: ") && Contains("control.curve.secret_key_file") &&
                                  Contains("other users may read") && Contains(files.secret()));
+}
+
+TEST_CASE("a check of the configuration warns of a list of CURVE keys to which other users may add") {
+    const CurveFiles files;
+    const auto output_with = [&](int mode) {
+        std::filesystem::permissions(files.clients(), std::filesystem::perms(mode));
+        return files.check().output;
+    };
+    CHECK_THAT(output_with(0644), Contains("is valid") && !Contains("warning"));
+    CHECK_THAT(output_with(0646), Contains("is valid") && Contains("warning: ") &&
+                                      Contains("control.curve.authorized_keys_file") &&
+                                      Contains("other users may add keys to " + files.clients()));
+    if (!shm::can_change_user()) return;
+    REQUIRE(::chown(files.clients().c_str(), 0, 4200) == 0);
+    CHECK_THAT(output_with(0664), Contains("other users may add keys to " + files.clients()));
+    CHECK_THAT(output_with(0644), !Contains("warning"));
 }
 
 TEST_CASE("a secret CURVE key that the daemon's group may read, or root's, is no cause for a warning") {
