@@ -1,5 +1,7 @@
 #include "daemon/observation/metrics.h"
 
+#include <sys/statvfs.h>
+
 #include <algorithm>
 #include <array>
 #include <functional>
@@ -331,6 +333,20 @@ std::vector<MetricFamily> to_metrics(const shm::Snapshot& snapshot, const Recent
     add_recent_stages(families, snapshot, recent);
     add_step_families(families, snapshot, recent, journal);
     return families;
+}
+
+void add_shared_memory(std::vector<MetricFamily>& families, const std::string& directory) {
+    MetricFamily size = family("shm_size_bytes", "Size of the file system of `shm.dir`", MetricType::Gauge);
+    MetricFamily free = family(
+        "shm_free_bytes", "What is free of it, for sessions to come and for token logs", MetricType::Gauge);
+    struct statvfs space {};
+    if (::statvfs(directory.c_str(), &space) == 0 && space.f_blocks != 0) {
+        const auto bytes = [&](fsblkcnt_t blocks) { return static_cast<double>(blocks * space.f_frsize); };
+        add_value(size, {}, bytes(space.f_blocks));
+        add_value(free, {}, bytes(space.f_bavail));
+    }
+    families.push_back(std::move(size));
+    families.push_back(std::move(free));
 }
 
 }  // namespace croupier::daemon

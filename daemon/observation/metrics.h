@@ -3,6 +3,7 @@
 
 #include <prometheus/metric_family.h>
 
+#include <string>
 #include <vector>
 
 #include "daemon/observation/recent_minutes.h"
@@ -12,5 +13,8 @@ namespace croupier::daemon {
 
 std::vector<prometheus::MetricFamily> to_metrics(const shm::Snapshot& snapshot, const RecentMinutes& recent,
                                                  const JournalDigest& journal);
+
+// The file system of shm.dir. A tmpfs without a limit (size=0) brings no sample.
+void add_shared_memory(std::vector<prometheus::MetricFamily>& families, const std::string& directory);
 
 }  // namespace croupier::daemon

@@ -68,7 +68,9 @@ void ObservationSite::observe() {
 HttpReply ObservationSite::metrics() const {
     const auto snapshot = shm::observe(shm_directory_, instance_);
     if (!snapshot) return {503, "# " + snapshot.error().message + "\n"};
-    return {200, prometheus::TextSerializer().Serialize(to_metrics(snapshot.value(), recent_, journal_)),
+    auto families = to_metrics(snapshot.value(), recent_, journal_);
+    add_shared_memory(families, shm_directory_);
+    return {200, prometheus::TextSerializer().Serialize(families),
             "text/plain; version=0.0.4; charset=utf-8"};
 }
 

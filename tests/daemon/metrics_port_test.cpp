@@ -1,5 +1,6 @@
 // The metrics port as a browser, a scraper and somebody who means ill see it.
 #include <sys/socket.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
@@ -161,6 +162,16 @@ TEST_CASE("/snapshot.json and the sum of /recent.json tell what /metrics tells")
     CHECK(metrics.at("croupier_recent_column_delay_seconds{session=\"engine\"}") > 0);
     CHECK(metrics.at("croupier_recent_stage_seconds{stage=\"decide\",quantile=\"0.99\"}") >=
           metrics.at("croupier_recent_stage_seconds{stage=\"decide\",quantile=\"0.5\"}"));
+}
+
+TEST_CASE("/metrics tells how much shared memory is free") {
+    Watched watched;
+    struct statvfs space {};
+    REQUIRE(::statvfs(watched.daemon.shm_directory().c_str(), &space) == 0);
+    const auto metrics = watched.metrics();
+    const auto size = static_cast<double>(space.f_blocks * space.f_frsize);
+    CHECK(metrics.at("croupier_shm_size_bytes") == size);
+    CHECK((metrics.at("croupier_shm_free_bytes") > 0 && metrics.at("croupier_shm_free_bytes") < size));
 }
 
 TEST_CASE("a share of which nothing was counted has no sample, so that no alarm fires on it") {
