@@ -83,8 +83,10 @@ shm::Error endpoint_silent(const std::string& endpoint, long waited_ms) {
             break;
     }
     if (endpoint.starts_with(kIpc)) {
-        return {Errc::timed_out, "somebody listens at " + endpoint + " but did not answer" + waited +
-                                     "; is it croupierd, and is it overloaded? Its log tells"};
+        return {Errc::timed_out,
+                "a process listens at " + endpoint + " but did not answer" + waited +
+                    "; is it croupierd, and is it stopped or overloaded? `croupier ping` and "
+                    "its log tell"};
     }
     return {Errc::timed_out,
             "no answer from " + endpoint + waited +

@@ -6,7 +6,8 @@ namespace croupier::tools {
 
 std::string inspection_error(const std::string& instance, const shm::Error& error) {
     if (error.code != shm::Errc::not_found) return error.message;
-    return error.message + "; is croupierd running, with the instance name '" + instance + "'?";
+    return error.message + "; is croupierd running, with the instance name '" + instance +
+           "'? -i and --shm-dir name its keys `instance` and `shm.dir`";
 }
 
 bool daemon_is_stopped(pid_t pid) {

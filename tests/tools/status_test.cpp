@@ -54,11 +54,12 @@ TEST_CASE("croupier ping and status tell whether the daemon is alive, stopped, h
     daemon.signal(SIGUSR1);
     REQUIRE(daemon.await_end() == 0);
     pinged(3, "dead");
-    CHECK(place.run("status " + where).output.find(" DEAD") != std::string::npos);
+    CHECK(place.run("status " + where).output.find(" DEAD (it died, or handed over;") != std::string::npos);
     const Ended nobody = place.run("ping -i nobody");
     CHECK(nobody.status == 1);
-    CHECK(nobody.output.find("; is croupierd running, with the instance name 'nobody'?\n") !=
-          std::string::npos);
+    CHECK(nobody.output.find(
+              "; is croupierd running, with the instance name 'nobody'? -i and --shm-dir name its "
+              "keys `instance` and `shm.dir`\n") != std::string::npos);
 }
 
 TEST_CASE("croupier status names the rank whose logits a step waits for") {
@@ -98,8 +99,9 @@ TEST_CASE("croupier cleanup names other instances with files in the same folder"
     daemon.kill_now();
     const Ended ended = place.run("cleanup -i nobody" + folder);
     CHECK(ended.status == 0);
-    CHECK(ended.output == "nothing to remove of instance 'nobody'\nnot of this instance: files of '" +
-                              daemon.instance() + "'; see `croupier cleanup -i " + daemon.instance() + "`\n");
+    CHECK(ended.output == "nothing to remove of instance 'nobody' in " + daemon.shm_directory() +
+                              "\nnot of this instance: files of '" + daemon.instance() +
+                              "'; see `croupier cleanup -i " + daemon.instance() + "`\n");
     const auto object = nlohmann::json::parse(place.run("cleanup --json -i nobody" + folder).output);
     CHECK(object.at("other_instances") == std::vector<std::string>{daemon.instance()});
     CHECK(daemon.files_in_shm() == 1);

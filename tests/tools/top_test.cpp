@@ -102,6 +102,7 @@ TEST_CASE("rates are of the interval, and a step's parts of the last seconds") {
     CHECK(later.slowest.empty());
     CHECK_FALSE(later.sessions[0].deciding);
     CHECK(later.sessions[0].tokens_per_second == 0);
+    CHECK(frame_of(later, {80, 0}, 0).back().text.ends_with(" rank 1 is behind for 2.0s"));
 }
 
 TEST_CASE("a successor's counters, which begin again, are no negative rates") {

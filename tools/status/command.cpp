@@ -85,7 +85,7 @@ int ping(const Target& target) {
         std::cout << "croupierd, instance " << seen.instance << ", pid " << seen.daemon_pid
                   << (well      ? ": alive, up " + std::to_string(up_s) + " s"
                       : stopped ? ": stopped by a signal; SIGCONT lets it go on"
-                                : ": dead")
+                                : ": dead (it died, or handed over)")
                   << "\n";
     }
     return well ? 0 : 3;
@@ -106,7 +106,8 @@ int run_cleanup(const Target& target) {
     for (const auto& path : cleaned.value().removed) std::cout << "removed " << path << "\n";
     for (const auto& why : cleaned.value().kept) std::cout << "kept    " << why << "\n";
     if (cleaned.value().removed.empty() && cleaned.value().kept.empty())
-        std::cout << "nothing to remove of instance '" << target.instance << "'\n";
+        std::cout << "nothing to remove of instance '" << target.instance << "' in " << target.directory
+                  << "\n";
     for (const auto& other : others)
         std::cout << "not of this instance: files of '" << printable(other) << "'; see `croupier cleanup -i "
                   << printable(other) << "`\n";

@@ -91,7 +91,7 @@ std::string session_lines(const shm::SessionSnapshot& session) {
 std::string to_table(const shm::Snapshot& snapshot, bool stopped) {
     const char* state = stopped                 ? "STOPPED by a signal"
                         : snapshot.daemon_alive ? "alive"
-                                                : "DEAD (its files remain)";
+                                                : "DEAD (it died, or handed over; its files remain)";
     std::string text = fmt::format("instance {}: daemon pid {} {}, up {:.0f} s\n\n", snapshot.instance,
                                    snapshot.daemon_pid, state, seconds(snapshot.up_ns));
     text += sampler_lines(snapshot);

@@ -99,7 +99,8 @@ std::string rank_row(const RankLine& line) {
         text += fmt::format(" was last in {:.0f} % of the steps, by {}", *line.last_share * 100,
                             spread(line.late));
     }
-    if (line.behind_ns > 0) text += ", is behind for " + duration(line.behind_ns);
+    if (line.behind_ns > 0)
+        text += (line.last_share ? ", is behind for " : " is behind for ") + duration(line.behind_ns);
     return text;
 }
 
