@@ -100,15 +100,14 @@ class StandIn {
         header().counter(SessionCounter::stand_ins).fetch_add(1, std::memory_order_relaxed);
         const std::uint32_t count =
             options_.samplers != 0 ? options_.samplers : (host::default_sampler_count(1) + 1) / 2;
-        event_log::write(
-            Event::stand_in_began,
-            {{"session", segment_.name()},
-             {"session_id", segment_.id()},
-             {"samplers", count},
-             {"columns", freed}},
-            "session {} ({}): its daemon is gone; {} samplers decide in its stead, {} half-decided columns "
-            "again",
-            segment_.name(), segment_.id(), count, freed);
+        event_log::write(Event::stand_in_began,
+                         {{"session", segment_.name()},
+                          {"session_id", segment_.id()},
+                          {"samplers", count},
+                          {"columns", freed}},
+                         "session {} ({}): its daemon is gone; the stand-in decides with {} sampler{}, "
+                         "{} half-decided columns again",
+                         segment_.name(), segment_.id(), count, count == 1 ? "" : "s", freed);
         samplers_.emplace(segment_, options_.segment_fd, count,
                           std::chrono::milliseconds(options_.heartbeat_timeout_ms));
     }
