@@ -237,7 +237,11 @@ TEST_CASE("doctor: a Python that hangs, fails or is none does not hold up the ot
     CHECK(hangs.level("engine.plugin") == "skipped");
     CHECK_THAT(hangs.what("engine.plugin"), Contains("within"));
     CHECK_THAT(told("./fails").what("engine.plugin"), Contains("did not answer as Python"));
-    CHECK_THAT(told("./absent").what("engine.plugin"), Contains("there is no"));
+    CHECK(told("absent").level("engine.plugin") == "skipped");
+    const auto absent = told("./absent");
+    CHECK(absent.status == 2);
+    CHECK(absent.level("engine.plugin") == "broken");
+    CHECK_THAT(absent.what("engine.plugin"), Contains("there is no ") && Contains("/absent"));
 }
 
 TEST_CASE("doctor: Python reads no module of the folder in which the doctor is asked") {

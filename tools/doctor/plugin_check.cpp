@@ -50,7 +50,10 @@ void append(std::string& text, const std::string& more) {
 Finding check_plugin(const Examined& examined) {
     const PythonAnswer& python = examined.python;
     if (python.state == PythonState::absent) {
-        return skipped("there is no " + python.program, "name the engine's Python with --python FILE");
+        const std::string what = "there is no " + python.program;
+        const char* named = "name the engine's Python with --python FILE";
+        // A path was named, and perhaps misspelt: "suitable" would be the answer about no engine.
+        return python.program.find('/') == std::string::npos ? skipped(what, named) : broken(what, named);
     }
     if (python.state != PythonState::answers) {
         return skipped(fmt::format("cannot list the packages of {}: {}", python.program, python.error),
