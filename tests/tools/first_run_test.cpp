@@ -162,6 +162,16 @@ TEST_CASE("first run: without a runtime directory the sockets are in a private f
     CHECK_FALSE(fs::exists(user.run_dir_in_tmp()));
 }
 
+TEST_CASE("first run: before a daemon runs, doctor examines the one that its user would start") {
+    if (!shm::can_change_user() || fs::exists("/run/croupier") || fs::exists("/etc/croupier")) return;
+    User user;
+    if (GENERATE(true, false)) user.without_runtime();
+    const Ended doctor = user.run("croupier", "doctor --python none --skip cpu --skip memory");
+    INFO(doctor.output);
+    CHECK(doctor.status == 0);
+    CHECK_THAT(doctor.output, Contains("the daemon will create " + user.usual_shm_dir()));
+}
+
 TEST_CASE("first run: a folder in /tmp of another user is not used, and the error says what to do") {
     if (!shm::can_change_user()) return;
     User user;

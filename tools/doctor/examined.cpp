@@ -8,6 +8,7 @@
 #include <optional>
 #include <stdexcept>
 #include <string_view>
+#include <system_error>
 
 #include "host/placement.h"
 #include "proto/segment_layout.h"
@@ -45,6 +46,16 @@ Account daemon_account(const Request& request, const config::Config& config, con
     return own_account();
 }
 
+// Where neither a daemon serves this user nor the host has one, those of the daemon that this user would
+// start.
+proto::DefaultPaths paths_of_daemon(const Request& request) {
+    const proto::DefaultPaths serving = proto::serving_paths();
+    std::error_code unknown;
+    const bool host_has_one = !request.user.empty() || std::filesystem::exists(serving.run_dir, unknown) ||
+                              std::filesystem::exists(config::kHostFile, unknown);
+    return serving.is_host && !host_has_one ? proto::default_paths() : serving;
+}
+
 void place(Examined& examined) {
     const auto& samplers = examined.config.samplers;
     examined.usable_cores = host::usable_cores(examined.host);
@@ -70,7 +81,7 @@ Examined examine(const Request& request) {
         throw std::runtime_error("--sysroot " + request.sysroot + " has no folder " + folder +
                                  "; it should hold copies of a host's /proc and /sys");
     }
-    examined.paths = examined.host.is_real() ? proto::serving_paths() : proto::DefaultPaths();
+    examined.paths = examined.host.is_real() ? paths_of_daemon(request) : proto::DefaultPaths();
     examined.loaded = config::load(request.config_file, examined.paths);
     examined.config = examined.loaded.config.value_or(config::default_config(examined.paths));
     if (!examined.host.is_real()) {
