@@ -109,6 +109,7 @@ SessionSnapshot read_session(const std::string& path) {
     session.client_alive = segment.is_held(Role::client);
     for (std::uint32_t rank = 0; rank < segment.geometry().tp; ++rank) {
         if (segment.is_held(writer_role(rank))) ++session.writers_alive;
+        session.writer_pids.push_back(header.writers[rank].pid.load(std::memory_order_relaxed));
         session.rank_behind_ns.push_back(behind_ns(segment, rank, monotonic_ns()));
     }
     for (std::size_t i = 0; i < session.counters.size(); ++i) {
@@ -159,6 +160,7 @@ void hide_from_others(SessionSnapshot& session) {
     session.id = 0;
     session.path.clear();
     session.client_pid = 0;
+    session.writer_pids.clear();
     if (!session.fault.empty()) session.fault = "it cannot be read";
 }
 

@@ -54,6 +54,7 @@ json session_json(const SessionSnapshot& session) {
                    {"bytes", session.bytes},
                    {"client", {{"pid", session.client_pid}, {"alive", session.client_alive}}},
                    {"writers_alive", session.writers_alive},
+                   {"writer_pids", session.writer_pids},
                    {"rank_behind_seconds", behind},
                    {"rings",
                     {{"slots", session.geometry.slots},
@@ -64,7 +65,7 @@ json session_json(const SessionSnapshot& session) {
                    {"counters", counters}};
     // Not told to who asks: it is another's.
     if (session.path.empty()) {
-        for (const char* key : {"id", "path"}) answer.erase(key);
+        for (const char* key : {"id", "path", "writer_pids"}) answer.erase(key);
         answer["client"].erase("pid");
     }
     if (!session.fault.empty()) answer["fault"] = session.fault;

@@ -118,6 +118,7 @@ TEST_CASE("answers that every user may read contain no session's id, file or pro
     }
     const json session = json_at(watched.port, "/snapshot.json").at("sessions").at(0);
     CHECK(session.at("client") == json({{"alive", true}}));
+    CHECK_FALSE(session.contains("writer_pids"));
     // Of a segment that is broken, neither: the fault of one names its file.
     const auto segment = shm::Segment::attach(watched.engine.segment_path(), shm::Access::read_write);
     segment.value().header().magic = 0;

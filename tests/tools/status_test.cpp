@@ -11,9 +11,12 @@
 #include "croupier/client.hpp"
 #include "croupier/writer.hpp"
 #include "shm/plane.h"
+#include "shm/snapshot.h"
 #include "testing/child_process.h"
 #include "testing/daemon_process.h"
+#include "testing/small_engine.h"
 #include "testing/workplace.h"
+#include "tools/status/table.h"
 
 namespace croupier {
 namespace {
@@ -90,6 +93,25 @@ TEST_CASE("croupier status names the rank whose logits a step waits for") {
     };
     CHECK(testing::eventually(is_named));
     CHECK(shown.output.find("  rank 0: ") == std::string::npos);
+}
+
+TEST_CASE("croupier status names the process of a rank whose logits are missing") {
+    DaemonProcess daemon;
+    testing::SmallEngine engine(daemon.endpoint(), "engine");
+    auto seen = shm::observe(daemon.shm_directory(), daemon.instance()).value();
+    REQUIRE(seen.sessions.size() == 1);
+    shm::SessionSnapshot& session = seen.sessions[0];
+    REQUIRE(session.writer_pids == std::vector<std::int32_t>(session.geometry.tp, ::getpid()));
+    CHECK(tools::to_table(seen, false).find("no logits for the oldest step") == std::string::npos);
+    session.rank_behind_ns.back() = 13'000'000'000;
+    const std::string rank = "  rank " + std::to_string(session.geometry.tp - 1);
+    CHECK(tools::to_table(seen, false)
+              .find(rank + ": no logits for the oldest step for 13 s (pid " + std::to_string(::getpid()) +
+                    ")\n") != std::string::npos);
+    session.writer_pids.back() = 0;
+    CHECK(tools::to_table(seen, false).find(" for 13 s (no writer)\n") != std::string::npos);
+    const auto object = nlohmann::json::parse(shm::to_json(seen));
+    CHECK(object.at("sessions").at(0).at("writer_pids").at(0) == session.writer_pids[0]);
 }
 
 TEST_CASE("croupier cleanup names other instances with files in the same folder") {

@@ -42,8 +42,10 @@ std::string missing_ranks(const shm::SessionSnapshot& session) {
     std::string text;
     for (std::size_t rank = 0; rank < session.rank_behind_ns.size(); ++rank) {
         const double behind = seconds(session.rank_behind_ns[rank]);
-        if (behind >= 1)
-            text += fmt::format("  rank {}: no logits for the oldest step for {:.0f} s\n", rank, behind);
+        if (behind < 1) continue;
+        const std::int32_t pid = rank < session.writer_pids.size() ? session.writer_pids[rank] : 0;
+        text += fmt::format("  rank {}: no logits for the oldest step for {:.0f} s ({})\n", rank, behind,
+                            pid == 0 ? "no writer" : fmt::format("pid {}", pid));
     }
     return text;
 }
