@@ -92,8 +92,18 @@ class OnTwoHosts:
             start_new_session=True,
         )
         self.side = Side(name, make_on_host, end_llm, place, arguments, given | of_hosts(hosts, 0))
+        self._closing = False
+        threading.Thread(target=self._end_with_follower, daemon=True).start()
+
+    def _end_with_follower(self) -> None:
+        """The first host would wait for minutes for a second one that has failed."""
+        self._follower.wait()
+        if not self._closing:
+            print(f"host 1 has ended: {self._log.name} says why", file=sys.stderr, flush=True)
+            self.side.kill()
 
     def close(self) -> None:
+        self._closing = True
         self.side.close()
         for how in (signal.SIGTERM, signal.SIGKILL):
             try:
@@ -192,12 +202,7 @@ def faults(
     return found
 
 
-def measure(arguments: argparse.Namespace, found: dict[str, Any]) -> None:
-    budget, steps = Budget(arguments.budget), found.setdefault("us_per_step", {})
-
-    def noted() -> None:
-        write_json(arguments.folder / "hosts.json", found)
-
+def on_one_host(arguments: argparse.Namespace, found: dict[str, Any], budget: Budget) -> list[list[int]]:
     one = Side(
         "one host",
         make_on_one,
@@ -210,10 +215,18 @@ def measure(arguments: argparse.Namespace, found: dict[str, Any]) -> None:
         print(f"one host: started in {one.answer()} s", flush=True)
         expected = rounds(one, arguments)
         found["one host again"] = {"differing": differing(expected, rounds(one, arguments))}
-        timed(one, arguments, steps, budget)
+        timed(one, arguments, found["us_per_step"], budget)
+        return expected
     finally:
         one.close()
-    noted()
+
+
+def measure(arguments: argparse.Namespace, found: dict[str, Any]) -> None:
+    budget, steps = Budget(arguments.budget), found.setdefault("us_per_step", {})
+
+    def noted() -> None:
+        write_json(arguments.folder / "hosts.json", found)
+
     with contextlib.ExitStack() as ends:
         try:
             hosts = ends.enter_context(TwoHosts(arguments.folder, "8g"))
@@ -222,8 +235,11 @@ def measure(arguments: argparse.Namespace, found: dict[str, Any]) -> None:
             print(found["network"], file=sys.stderr)
             hosts = OneNetwork(arguments.folder, "8g")
         found["delay"] = arguments.delay if hosts.delay(arguments.delay) else "none: there is no netem here"
+        # Both start at once, which takes most of the time; the two idle meanwhile.
         two = OnTwoHosts(hosts, "two hosts", arguments, croupier_options(arguments, private=True))
         try:
+            expected = on_one_host(arguments, found, budget)
+            noted()
             print(f"two hosts: started in {two.side.answer()} s", flush=True)
             whole = rounds(two.side, arguments)
             found["two hosts"] = {"requests": len(whole), "differing": differing(expected, whole)}

@@ -3,7 +3,7 @@
 #     bench/vllm/hosts.sh OUT
 # Each host is a network namespace with its own /dev/shm; between them is a link with a delay of 0.2 ms each way (tc netem), which is
 # cut for two seconds once. hosts.py says what is measured. SIZE is the model's (1.5b), TP the ranks of each stage, TOTAL the seconds.
-# OUT gets results.tar.xz and plan.txt.
+# What the second host runs needs package.sh with SERVER=FOLDER, and bare machines IPROUTE=1. OUT gets results.tar.xz and plan.txt.
 set -uo pipefail
 cd "$(dirname "$0")/../.." || exit
 [ $# -ge 1 ] || { sed -n 2,6p bench/vllm/hosts.sh >&2; exit 2; }
@@ -16,5 +16,5 @@ say "unpacked: vLLM $release"
 PATH=$PATH:$here/croupier/croupier/bin
 export NCCL_IB_DISABLE=1 NCCL_DEBUG=WARN
 { uname -a; nvidia-smi topo -m; command -v ip tc; } >"$work/host.txt" 2>&1
-part hosts "$total" 200 hosts.py --pp 2 --tp "${TP:-1}" --size "${SIZE:-1.5b}" --layers 28 --memory 0.4 --cache-gib 6
+part hosts "$total" 180 hosts.py --pp 2 --tp "${TP:-1}" --size "${SIZE:-1.5b}" --layers 28 --memory 0.4 --cache-gib 6
 finish
