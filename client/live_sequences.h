@@ -37,7 +37,7 @@ class LiveSequences {
     shm::Result<FoundText> found_text(std::uint64_t uid) const;
 
     void begin_submit() { uids_.begin_submit(); }
-    // Before ask() of many: what it reads is on a page of each sequence's own, and is fetched at once.
+    // Before ask() of many: what it reads is far apart, and comes together.
     void prefetch(std::uint64_t uid) const;
     // The head of the sequence's window of so many rows in the step that is published next. Fails if the
     // sequence has one there already, or too many rows in flight.

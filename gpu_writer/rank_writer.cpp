@@ -65,8 +65,9 @@ std::optional<std::uint64_t> RankWriter::wait_step(std::chrono::milliseconds tim
     const auto deadline = std::chrono::steady_clock::now() + timeout;
     shm::WaitStrategy strategy(kStepWait);
     while (true) {
-        if (const auto step = publisher_.next_step(from)) return step;
+        // First: a step that was in flight at its end is still there.
         if (session_ended()) return std::nullopt;
+        if (const auto step = publisher_.next_step(from)) return step;
         const auto left = deadline - std::chrono::steady_clock::now();
         if (left <= left.zero()) return std::nullopt;
         strategy.idle(0, [&](std::chrono::nanoseconds longest) {

@@ -102,9 +102,8 @@ std::vector<ThreadOfCore> spread(hwloc_topology_t topology, const std::vector<st
     std::vector<ThreadOfCore> threads;
     for (const std::uint32_t unit : units) {
         const hwloc_obj_t found = hwloc_get_pu_obj_by_os_index(topology, unit);
-        const hwloc_obj_t core =
-            found == nullptr ? nullptr : hwloc_get_ancestor_obj_by_type(topology, HWLOC_OBJ_CORE, found);
-        const int node = found == nullptr ? -1 : hwloc_bitmap_first(found->nodeset);
+        const hwloc_obj_t core = hwloc_get_ancestor_obj_by_type(topology, HWLOC_OBJ_CORE, found);
+        const int node = hwloc_bitmap_first(found->nodeset);
         threads.push_back({unit, core, node, core == nullptr ? 0 : seen[core]++});
     }
     std::stable_sort(threads.begin(), threads.end(), [](const ThreadOfCore& a, const ThreadOfCore& b) {

@@ -14,9 +14,9 @@ namespace croupier::host {
 // The cores that the process may run on, ordered so that cores of a NUMA node are adjacent; empty if unknown.
 std::vector<std::uint32_t> usable_cores(const HostView& host = {});
 // For each sampler a list of cores ("2,3"), on one NUMA node if possible; of a core with two threads, the
-// second one only where each other core has a sampler. If `allowed` is empty, uses the cores of this process;
-// the first is left to the supervisor and the engine's scheduler if there are enough. Cores repeat if there
-// are too few.
+// second one only where each other core of the node has a sampler. If `allowed` is empty, uses the cores of
+// this process; the first is left to the supervisor and the engine's scheduler if there are enough. Cores
+// repeat if there are too few.
 std::vector<std::string> place_samplers(std::uint32_t samplers, std::uint32_t threads_each,
                                         const std::vector<std::uint32_t>& allowed, const HostView& host = {});
 // The number of samplers for `count: 0`: one fewer than the cores, at least one. Cores are limited by the CPU

@@ -216,7 +216,7 @@ void SchedulePublisher::count_times(std::uint32_t slot) const {
         .fetch_add(done > waiting ? done - waiting : 0, std::memory_order_relaxed);
 }
 
-// Each lies on pages of its own, and samplers have written to it since.
+// They are far apart, and samplers have read them since, so that a store has to fetch each.
 void SchedulePublisher::prefetch_sequences(std::uint32_t slot) const {
     const auto columns = segment_->schedule_columns(slot).part(0, columns_of(taken_));
     for (const proto::ScheduleColumn asked : columns) {

@@ -108,8 +108,9 @@ SessionSnapshot read_session(const std::string& path) {
     session.client_pid = header.client_pid.load(std::memory_order_relaxed);
     session.client_alive = segment.is_held(Role::client);
     for (std::uint32_t rank = 0; rank < segment.geometry().tp; ++rank) {
-        if (segment.is_held(writer_role(rank))) ++session.writers_alive;
-        session.writer_pids.push_back(header.writers[rank].pid.load(std::memory_order_relaxed));
+        const bool alive = segment.is_held(writer_role(rank));
+        if (alive) ++session.writers_alive;
+        session.writer_pids.push_back(alive ? header.writers[rank].pid.load(std::memory_order_relaxed) : 0);
         session.rank_behind_ns.push_back(behind_ns(segment, rank, monotonic_ns()));
     }
     for (std::size_t i = 0; i < session.counters.size(); ++i) {

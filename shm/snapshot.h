@@ -53,8 +53,7 @@ struct SessionSnapshot {
     std::int32_t client_pid = 0;
     bool client_alive = false;
     std::uint32_t writers_alive = 0;
-    std::vector<std::int32_t>
-        writer_pids;  // by rank, also of one that died; 0: it let go by itself, or never came
+    std::vector<std::int32_t> writer_pids;  // by rank; 0: none lives
     // By rank: how long the oldest step in flight whose slice it has not completed is published; 0: none.
     std::vector<std::uint64_t> rank_behind_ns;
     std::uint64_t steps_in_flight = 0;

@@ -202,7 +202,10 @@ def faults(
     return found
 
 
-def on_one_host(arguments: argparse.Namespace, found: dict[str, Any], budget: Budget) -> list[list[int]]:
+def on_one_host(
+    arguments: argparse.Namespace, found: dict[str, Any], budget: Budget, two: Side
+) -> list[list[int]]:
+    """The tokens of a round, once both engines have started."""
     one = Side(
         "one host",
         make_on_one,
@@ -213,6 +216,8 @@ def on_one_host(arguments: argparse.Namespace, found: dict[str, Any], budget: Bu
     )
     try:
         print(f"one host: started in {one.answer()} s", flush=True)
+        # What starts beside it would take its time.
+        print(f"two hosts: started in {two.answer()} s", flush=True)
         expected = rounds(one, arguments)
         found["one host again"] = {"differing": differing(expected, rounds(one, arguments))}
         timed(one, arguments, found["us_per_step"], budget)
@@ -238,9 +243,8 @@ def measure(arguments: argparse.Namespace, found: dict[str, Any]) -> None:
         # Both start at once, which takes most of the time; the two idle meanwhile.
         two = OnTwoHosts(hosts, "two hosts", arguments, croupier_options(arguments, private=True))
         try:
-            expected = on_one_host(arguments, found, budget)
+            expected = on_one_host(arguments, found, budget, two.side)
             noted()
-            print(f"two hosts: started in {two.side.answer()} s", flush=True)
             whole = rounds(two.side, arguments)
             found["two hosts"] = {"requests": len(whole), "differing": differing(expected, whole)}
             print(f"two hosts: {found['two hosts']}", flush=True)

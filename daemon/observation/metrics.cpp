@@ -340,7 +340,8 @@ void add_shared_memory(std::vector<MetricFamily>& families, const std::string& d
     MetricFamily free = family(
         "shm_free_bytes", "What is free of it, for sessions to come and for token logs", MetricType::Gauge);
     struct statvfs space {};
-    if (::statvfs(directory.c_str(), &space) == 0 && space.f_blocks != 0) {
+    constexpr auto kUnknown = ~fsblkcnt_t{0};
+    if (::statvfs(directory.c_str(), &space) == 0 && space.f_blocks != 0 && space.f_blocks != kUnknown) {
         const auto bytes = [&](fsblkcnt_t blocks) { return static_cast<double>(blocks * space.f_frsize); };
         add_value(size, {}, bytes(space.f_blocks));
         add_value(free, {}, bytes(space.f_bavail));

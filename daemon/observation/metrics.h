@@ -14,7 +14,7 @@ namespace croupier::daemon {
 std::vector<prometheus::MetricFamily> to_metrics(const shm::Snapshot& snapshot, const RecentMinutes& recent,
                                                  const JournalDigest& journal);
 
-// The file system of shm.dir. A tmpfs without a limit (size=0) brings no sample.
+// The file system of shm.dir. A tmpfs without a limit (size=0) and a hugetlbfs without one bring no sample.
 void add_shared_memory(std::vector<prometheus::MetricFamily>& families, const std::string& directory);
 
 }  // namespace croupier::daemon

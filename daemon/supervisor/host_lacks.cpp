@@ -61,14 +61,16 @@ void check_cores(const std::vector<std::uint32_t>& wanted, std::vector<Lack>& la
                                            (none ? "; they will not be bound to cores" : "")});
 }
 
-// Who writes there admits clients; engines are members of the daemon's group.
+// Who writes there admits clients; engines are members of the daemon's group, but for a user's own daemon.
 void check_list_of_keys(const std::string& file, std::vector<Lack>& lacks) {
     struct stat status {};
     if (file.empty() || ::stat(file.c_str(), &status) != 0) return;
-    if ((status.st_mode & (status.st_gid == 0 ? S_IWOTH : S_IWGRP | S_IWOTH)) == 0) return;
+    // Root may check for a daemon of any user.
+    const bool is_kept = status.st_uid == 0 || ::geteuid() == 0 || status.st_uid == ::geteuid();
+    if (is_kept && (status.st_mode & (status.st_gid == 0 ? S_IWOTH : S_IWGRP | S_IWOTH)) == 0) return;
     lacks.push_back({"control.curve.authorized_keys_file", "other users may add keys to " + file +
                                                                ": let root or the daemon's user alone write "
-                                                               "to it (chmod go-w)"});
+                                                               "to it (chown, chmod go-w)"});
 }
 
 void check_keys(const config::Curve& curve, std::vector<Lack>& lacks) {

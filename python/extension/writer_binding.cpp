@@ -24,7 +24,7 @@ void bind_writer(nb::module_& module) {
              nb::sig("def wait_step(self, timeout: float | None = None) -> tuple[int, int] | None"),
              "The oldest step in flight that wants this rank's logits and is not begun, and how many columns "
              "it has; None where there is none within `timeout` seconds. Fails with session_closed once the "
-             "session has ended, and while neither its client nor a daemon lives.")
+             "session has ended; while its client and daemon are both away it waits.")
         .def("begin", &Writer::begin, nb::arg("step").none(), nb::sig("def begin(self, step: int) -> bool"),
              "Queues the step for the next enqueue(). False: it is not submitted yet, or all slots are begun "
              "and "

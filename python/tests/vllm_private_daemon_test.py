@@ -274,7 +274,7 @@ def test_a_large_host_has_no_more_samplers_than_a_daemon_takes(monkeypatch: Any)
 
 @pytest.mark.parametrize(
     ("cores", "engines", "samplers"),
-    [(2, 1, 1), (4, 1, 1), (16, 1, 5), (128, 1, 12), (192, 4, 48), (32, 4, 10)],
+    [(2, 1, 1), (4, 1, 3), (8, 1, 4), (16, 1, 5), (128, 1, 12), (192, 4, 48), (32, 4, 10)],
 )
 def test_lean_steps_have_a_third_of_the_cores_and_a_dozen_samplers_an_engine_at_the_most(
     monkeypatch: Any, cores: int, engines: int, samplers: int

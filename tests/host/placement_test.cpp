@@ -97,6 +97,7 @@ TEST_CASE("samplers fill a NUMA node before they are placed on the next one") {
     using Cores = std::vector<std::string>;
     const FakeMachine machine("numa:2 core:2 pu:2");
     CHECK(host::place_samplers(4, 1, {}) == Cores{"2", "3", "4", "6"});
+    CHECK(host::place_samplers(6, 1, {}) == Cores{"2", "3", "4", "6", "5", "7"});
 }
 
 TEST_CASE("the number of samplers follows the CPU quota, not the visible cores") {

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Every name that a page gives exists: paths, links, headings, commands and their flags, metrics, configuration
-keys, errors. docs/faq.md has a row for each error.
+"""Every name that a page gives exists: paths, links, headings, commands and their flags, metrics,
+configuration keys, errors. docs/faq.md has a row for each error.
 
     tests/house/check_names.py BIN_FOLDER [PAGE...]      without pages: README.md, CONTRIBUTING.md and docs/
 """
+
 import difflib
 import fnmatch
 import functools
@@ -20,7 +21,7 @@ FOREIGN = {
     "llama.cpp": "llama.cpp --samplers typ_p",
     "the engine of README.md, which tests/install builds": "engine.cpp",
     "vLLM, OpenAI": "SamplingParams gumbel_sample include_stop_str_in_output prompt_logprobs "
-                    "--additional-config --gpu-memory-utilization vllm_xargs draft_sample_method",
+    "--additional-config --gpu-memory-utilization vllm_xargs draft_sample_method",
     "SGLang": "multinomial_with_seed --enable-deterministic-inference",
     "ZMQ": "ROUTER_MANDATORY ZMQ_USE_FD ipc_listener.cpp",
     "systemd": "MemoryMax",
@@ -30,7 +31,7 @@ FOREIGN = {
     "the imaginary filter of docs/how-to-add-a-control.md": "floor_p keep_floor_p",
 }
 FOREIGN_NAMES = {name for names in FOREIGN.values() for name in names.split()}
-CODE = "h hpp c cpp cu cuh fbs sh py service env yaml cmake map".split()
+CODE = ["h", "hpp", "c", "cpp", "cu", "cuh", "fbs", "sh", "py", "service", "env", "yaml", "cmake", "map"]
 
 
 def files_of_tree():
@@ -43,8 +44,7 @@ def files_of_tree():
 FILES = sorted(files_of_tree())
 FOLDERS = sorted({p.as_posix() for f in FILES for p in pathlib.PurePosixPath(f).parents} - {"."})
 TOP = "|".join(f for f in FOLDERS if "/" not in f and f != ".ci")
-SOURCES = [f for f in FILES
-           if f.rsplit(".", 1)[-1] in CODE or f.endswith("CMakeLists.txt") or f == "dev"]
+SOURCES = [f for f in FILES if f.rsplit(".", 1)[-1] in CODE or f.endswith("CMakeLists.txt") or f == "dev"]
 SOURCES.remove("tests/house/check_names.py")  # which has FOREIGN
 
 
@@ -107,9 +107,14 @@ def flags_of_scripts(span):
 
 
 def metric_names():
-    names = re.findall(r'\b(?:add_family|family|of_samplers|of_sessions)\(\s*"([a-z_]+)"', text_of("daemon/observation/metrics.cpp"))
-    names += [re.sub("_ns$", "_seconds", name) + "_total"
-              for name in re.findall(r'CounterText{"([a-z_]+)"', text_of("proto/counters.h"))]
+    names = re.findall(
+        r'\b(?:add_family|family|of_samplers|of_sessions)\(\s*"([a-z_]+)"',
+        text_of("daemon/observation/metrics.cpp"),
+    )
+    names += [
+        re.sub("_ns$", "_seconds", name) + "_total"
+        for name in re.findall(r'CounterText{"([a-z_]+)"', text_of("proto/counters.h"))
+    ]
     return {"croupier_" + name for name in names}
 
 
@@ -118,8 +123,11 @@ class Tree:
         self.programs = {name: described(str(programs / name)) for name in ("croupier", "croupierd")}
         self.programs["./dev"] = described_dev()
         self.flags = self.programs["croupier"].all_flags() | self.programs["croupierd"].flags
-        self.keys = set(keys_of(said(str(programs / "croupierd"), "--print-config", "--config",
-                                     "config/croupierd.yaml")).values())
+        self.keys = set(
+            keys_of(
+                said(str(programs / "croupierd"), "--print-config", "--config", "config/croupierd.yaml")
+            ).values()
+        )
         self.sections = {key.split(".")[0] for key in self.keys}
         self.errors = enumerators("shm/error.h", "Errc") | enumerators("proto/decision.h", "DecisionError")
         self.words = set(re.findall(r"\w+", "\n".join(text_of(file) for file in SOURCES))) | metric_names()
@@ -131,8 +139,11 @@ def expand(name):
     braces = re.search(r"{([^{}]*)}", name)
     if not braces:
         return [name.replace("…", "*")]
-    return [one for part in braces[1].split(",")
-            for one in expand(name[:braces.start()] + part + name[braces.end():])]
+    return [
+        one
+        for part in braces[1].split(",")
+        for one in expand(name[: braces.start()] + part + name[braces.end() :])
+    ]
 
 
 def path_exists(name):
@@ -143,11 +154,14 @@ def path_exists(name):
     if "*" in name:
         return any(fnmatch.fnmatch(each, name) or fnmatch.fnmatch(each, "*/" + name) for each in known)
     # A name without its ending is a header and its source.
-    return any(each in (name, stem) or each.endswith(("/" + name, "/" + stem))
-               for each in known for stem in [name + each[each.rfind("."):]])
+    return any(
+        each in (name, stem) or each.endswith(("/" + name, "/" + stem))
+        for each in known
+        for stem in [name + each[each.rfind(".") :]]
+    )
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def headings_of(page):
     """The names by which links find a page's headings, as GitHub makes them."""
     text = re.sub(r"^```.*?^```", "", text_of(page), flags=re.M | re.S)
@@ -187,8 +201,10 @@ class Page:
                 indented = False
             prose.append(line)
         self.prose = "\n".join(prose)
-        self.spans = [(self.prose.count("\n", 0, found.start()) + 1, " ".join(found[1].split()))
-                      for found in re.finditer(r"`((?:[^`\n]|\n(?!\n))+)`", self.prose)]
+        self.spans = [
+            (self.prose.count("\n", 0, found.start()) + 1, " ".join(found[1].split()))
+            for found in re.finditer(r"`((?:[^`\n]|\n(?!\n))+)`", self.prose)
+        ]
 
     def fault(self, line, kind, name, pool):
         near = difflib.get_close_matches(name, sorted(pool), 1, 0.0) or ["none"]
@@ -272,7 +288,9 @@ class Page:
             line = waiting + re.sub(r"\s#\s.*", "", line)
             waiting = line[:-1] + " " if line.endswith("\\") else ""
             if not waiting:
-                for found in re.finditer(r"(?<![\w/.-])(?:\S*/)?(croupier|croupierd|\./dev) +(?=[a-z-]).*", line):
+                for found in re.finditer(
+                    r"(?<![\w/.-])(?:\S*/)?(croupier|croupierd|\./dev) +(?=[a-z-]).*", line
+                ):
                     self.check_command(begun, found[1] + " " + found[0].split(" ", 1)[1])
         yaml = [(number, line) for number, line, language in self.code if language == "yaml"]
         for index, key in keys_of("\n".join(line for _, line in yaml)).items():

@@ -1,11 +1,10 @@
 #!/usr/bin/env python3
 """For ./dev lint: a key of all that clang-tidy's findings in a file depend on.
 
-    printf '%s\\n' FILE... | tests/house/tidy_keys.py    prints KEY BUILD FILE, BUILD being where it is compiled
+    tests/house/tidy_keys.py COMMAND <FILES    prints KEY BUILD FILE, BUILD being where it is compiled
 
-KEY is - for a file that this host's build does not compile.
-
-It is made of clang-tidy's release and configuration, of the file's compile command, and of what is in the file
+FILES has a name a line. KEY is - for a file that this host's build does not compile. It is made of
+clang-tidy's release, COMMAND and configuration, of the file's compile commands, and of what is in the file
 and in all that it includes, which ninja knows from the last build.
 """
 
@@ -27,20 +26,24 @@ def content(path: str) -> bytes:
 
 @functools.cache
 def commands(build: Path) -> dict[str, str]:
-    database = json.loads((build / "compile_commands.json").read_text())
-    return {os.path.abspath(entry["file"]): entry["command"] for entry in database}
+    """By source: a file that stands in several programs has as many."""
+    found: dict[str, str] = {}
+    for entry in json.loads((build / "compile_commands.json").read_text()):
+        source = os.path.abspath(entry["file"])
+        found[source] = found.get(source, "") + entry["command"] + "\n"
+    return found
 
 
 @functools.cache
 def included(build: Path) -> dict[str, list[str]]:
     """By source: itself and all that it includes."""
     listed = subprocess.run(["ninja", "-C", build, "-t", "deps"], check=True, capture_output=True, text=True)
-    found = {}
+    found: dict[str, list[str]] = {}
     for block in listed.stdout.split("\n\n"):
         first, *rest = block.strip().split("\n")
         if rest and first.endswith("(VALID)"):
             paths = [os.path.join(build, line.strip()) for line in rest]
-            found[os.path.abspath(paths[0])] = paths
+            found.setdefault(os.path.abspath(paths[0]), []).extend(paths)
     return found
 
 
@@ -49,13 +52,15 @@ def key_of(build: Path, name: str, tool: bytes) -> str:
     if source not in commands(build) or source not in included(build):
         return "-"
     parts = [tool, commands(build)[source].encode()]
-    parts += [path.encode() + content(path) for path in included(build)[source]]
+    parts += [path.encode() + content(path) for path in sorted(set(included(build)[source]))]
     return hashlib.sha256(b"\0".join(parts)).hexdigest()
 
 
 def main() -> None:
     version = subprocess.run(["clang-tidy-14", "--version"], check=True, capture_output=True).stdout
-    tool = version + Path(".clang-tidy").read_bytes()
+    tool = version + sys.argv[1].encode()
+    listed = subprocess.run(["git", "ls-files", "*.clang-tidy"], check=True, capture_output=True, text=True)
+    tool += b"".join(Path(name).read_bytes() for name in listed.stdout.split())
     for name in sys.stdin.read().split():
         build = EXTENSION if name.startswith("python/") else RELEASE
         print(key_of(build, name, tool), build, name)

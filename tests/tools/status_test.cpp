@@ -109,7 +109,7 @@ TEST_CASE("croupier status names the process of a rank whose logits are missing"
               .find(rank + ": no logits for the oldest step for 13 s (pid " + std::to_string(::getpid()) +
                     ")\n") != std::string::npos);
     session.writer_pids.back() = 0;
-    CHECK(tools::to_table(seen, false).find(" for 13 s (no writer)\n") != std::string::npos);
+    CHECK(tools::to_table(seen, false).find(" for 13 s (no writer lives)\n") != std::string::npos);
     const auto object = nlohmann::json::parse(shm::to_json(seen));
     CHECK(object.at("sessions").at(0).at("writer_pids").at(0) == session.writer_pids[0]);
 }

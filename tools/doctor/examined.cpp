@@ -53,7 +53,10 @@ proto::DefaultPaths paths_of_daemon(const Request& request) {
     std::error_code unknown;
     const bool host_has_one = !request.user.empty() || std::filesystem::exists(serving.run_dir, unknown) ||
                               std::filesystem::exists(config::kHostFile, unknown);
-    return serving.is_host && !host_has_one ? proto::default_paths() : serving;
+    if (!serving.is_host || host_has_one) return serving;
+    // A folder that is there and not served from is another user's, or its daemon would be this user's.
+    const proto::DefaultPaths own = proto::default_paths();
+    return std::filesystem::exists(own.run_dir, unknown) ? serving : own;
 }
 
 void place(Examined& examined) {

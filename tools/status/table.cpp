@@ -45,7 +45,7 @@ std::string missing_ranks(const shm::SessionSnapshot& session) {
         if (behind < 1) continue;
         const std::int32_t pid = rank < session.writer_pids.size() ? session.writer_pids[rank] : 0;
         text += fmt::format("  rank {}: no logits for the oldest step for {:.0f} s ({})\n", rank, behind,
-                            pid == 0 ? "no writer" : fmt::format("pid {}", pid));
+                            pid == 0 ? "no writer lives" : fmt::format("pid {}", pid));
     }
     return text;
 }

@@ -51,7 +51,7 @@ class Options:
     """Of a private daemon: the port of 127.0.0.1 where it serves metrics and its page; 0: none."""
     samplers: int = 0
     """Of a private daemon and of a stand-in; 0: three quarters of the cores that this process may use; for
-    lean steps a third, and a dozen at the most."""
+    lean steps a third, or four if that is more, and a dozen at the most."""
     verify_every: int = 0
     """Each so many steps are decided a second time in this process, and differences are counted; 0: none."""
     verify_report: str = ""

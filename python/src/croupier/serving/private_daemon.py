@@ -29,7 +29,7 @@ _START_PATIENCE = 30.0
 _END_PATIENCE = 60.0
 _LOOK_AGAIN = 0.05
 _LOG_TAIL = 2000
-_MOST_LEAN_SAMPLERS = 12
+_FEW_LEAN_SAMPLERS, _MOST_LEAN_SAMPLERS = 4, 12
 # Of `samplers.count`.
 _MOST_SAMPLERS = 256
 _CGROUPS = Path("/sys/fs/cgroup")
@@ -293,9 +293,10 @@ def lean_samplers_of(options: Options, engines: int) -> int:
     """Of a daemon for so many engines with lean steps.
 
     Samplers that wait for a step slow down what shares a core's two threads with them, the engine's own
-    Python before all, and few decide a lean step about as soon as many do.
+    Python before all. A few decide a lean step in some hundred microseconds, a dozen in half the time.
     """
-    return options.samplers or max(1, min(_usable_cores() // 3, _MOST_LEAN_SAMPLERS * engines))
+    most = max(_usable_cores() // 3, _FEW_LEAN_SAMPLERS)
+    return options.samplers or min(samplers_of(options), most, _MOST_LEAN_SAMPLERS * engines)
 
 
 def _usable_cores() -> int:

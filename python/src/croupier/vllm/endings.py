@@ -12,8 +12,12 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import threading
 from collections.abc import Iterator
 from typing import Any
+
+# Of the schedulers of this process, which share a class.
+_turn = threading.Lock()
 
 
 def end_requests_with_stop_strings() -> None:
@@ -40,7 +44,7 @@ def end_requests_with_stop_strings() -> None:
         told = getattr(model_runner_output, "croupier_ended", None)
         if not told:
             return update(self, scheduler_output, model_runner_output)
-        with _ending(Scheduler, told) as ended:
+        with _turn, _ending(self, Scheduler, told) as ended:
             outputs = update(self, scheduler_output, model_runner_output)
         for each in outputs.values():
             for output in each.outputs:
@@ -53,7 +57,7 @@ def end_requests_with_stop_strings() -> None:
 
 
 @contextlib.contextmanager
-def _ending(scheduler: type, told: dict[str, int]) -> Iterator[dict[str, int]]:
+def _ending(taking: Any, scheduler: type, told: dict[str, int]) -> Iterator[dict[str, int]]:
     """For a step in which stop strings end requests, each with so many output tokens: those that nothing else
     ends. Other steps keep vLLM's own method, which it calls for each of their requests."""
     from vllm.v1.request import RequestStatus
@@ -64,7 +68,7 @@ def _ending(scheduler: type, told: dict[str, int]) -> Iterator[dict[str, int]]:
     def append_and_end(self: Any, request: Any, *given: Any, **named: Any) -> Any:
         tokens, stopped = append(self, request, *given, **named)
         count = ended.get(request.request_id)
-        if count is None:
+        if count is None or self is not taking:
             return tokens, stopped
         if stopped:
             # By something else, which vLLM looks at first.
