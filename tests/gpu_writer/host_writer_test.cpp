@@ -186,7 +186,7 @@ TEST_CASE("a writer that waits for a step returns when its session has ended") {
     RankWriter writer = need(RankWriter::attach(files.segment.path(), 0));
     if (GENERATE(false, true)) {
         auto client = need(shm::SchedulePublisher::attach(files.segment));
-        testing::publish_step(client, 1);
+        publish_step(client, 1);
     }
     files.segment.header().state = GENERATE(proto::SessionState::closed, proto::SessionState::fenced);
     // Hangs, and fails by its time limit, where the call waits for its timeout.
