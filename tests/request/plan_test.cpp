@@ -307,8 +307,10 @@ TEST_CASE("each parameter alone acts on a column that its writer would draw with
             const Decided decided = decide(column, false, of.request, workspace);
             const auto expected = sampler::reference::decide(column.whole(), of.request);
             INFO("case " << number << ": " << sampler::test::describe(of));
-            REQUIRE(sampler::test::difference(decided.outcome, expected,
-                                              sampler::test::Logprobs::within_error) == "");
+            const std::string difference =
+                sampler::test::difference(decided.outcome, expected, sampler::test::Logprobs::within_error);
+            INFO(difference);
+            REQUIRE(difference.empty());
         });
     }
     proto::for_each_sampling_field([&](const auto& field) {

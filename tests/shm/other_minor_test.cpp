@@ -167,7 +167,7 @@ TEST_CASE("a newer segment with a part that stands out of the file is refused by
     CHECK(refusal().find("one element of the parameters has 200 bytes, allowed is 208 to 4096") !=
           std::string::npos);
     header.layout = sound;
-    header.layout.token_log_stride = 4096 * 2;
+    header.layout.token_log_stride = std::uint64_t{4096} * 2;
     CHECK(refusal().find("the token logs") != std::string::npos);
     header.layout = sound;
     CHECK(refusal() == "accepted");

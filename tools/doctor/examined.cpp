@@ -49,7 +49,7 @@ Account daemon_account(const Request& request, const config::Config& config, con
 // Where neither a daemon serves this user nor the host has one, those of the daemon that this user would
 // start.
 proto::DefaultPaths paths_of_daemon(const Request& request) {
-    const proto::DefaultPaths serving = proto::serving_paths();
+    proto::DefaultPaths serving = proto::serving_paths();
     std::error_code unknown;
     const bool host_has_one = !request.user.empty() || std::filesystem::exists(serving.run_dir, unknown) ||
                               std::filesystem::exists(config::kHostFile, unknown);

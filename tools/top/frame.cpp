@@ -3,6 +3,7 @@
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
+#include <cmath>
 #include <iterator>
 #include <string_view>
 
@@ -40,7 +41,7 @@ std::string name(const std::string& of, std::size_t room) {
 }
 
 std::string bar(double share, std::size_t width) {
-    const auto full = static_cast<std::size_t>(share * static_cast<double>(width) + 0.5);
+    const auto full = static_cast<std::size_t>(std::lround(share * static_cast<double>(width)));
     return std::string(full, '#') + std::string(width - full, '.');
 }
 
