@@ -65,7 +65,7 @@ std::vector<std::string> own_folders_beginning(const std::string& prefix) {
 }
 
 std::string own_shm_dir() {
-    const std::string usual = std::string(kShm) + "/croupier-" + std::to_string(::geteuid());
+    std::string usual = std::string(kShm) + "/croupier-" + std::to_string(::geteuid());
     if (is_own_folder(usual)) return usual;
     // A daemon that found the name taken goes on in the folder that it made instead.
     const auto others = own_folders_beginning(usual + "-");
@@ -115,7 +115,7 @@ DefaultPaths serving_paths() {
     if (paths.is_host) return paths;
     const bool is_own = is_own_folder(paths.run_dir);
     if (is_own && is_served(paths.run_dir)) return paths;
-    const DefaultPaths host;
+    DefaultPaths host;
     if (is_served(host.run_dir)) return host;
     // A client tries for a while: where others can make the folder meanwhile, theirs would be what it finds.
     const std::string parent = paths.run_dir.substr(0, paths.run_dir.rfind('/'));

@@ -58,6 +58,7 @@ MappedRange* range_of(std::uintptr_t address) {
 void replace_lost_pages(int signal, siginfo_t* info, void* /*context*/) {
     MappedRange* range = range_of(reinterpret_cast<std::uintptr_t>(info->si_addr));
     if (range != nullptr) {
+        // NOLINTNEXTLINE(performance-no-int-to-ptr)
         void* begin = reinterpret_cast<void*>(range->begin.load(std::memory_order_relaxed));
         void* put = ::mmap(begin, range->bytes.load(std::memory_order_relaxed), PROT_READ | PROT_WRITE,
                            MAP_FIXED | MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);

@@ -113,6 +113,7 @@ std::vector<PaperBeside> run_beside_paper(const BesidePaperSize& size,
     progress.begin("comparing with the paper's algorithm", requests.size() * size.rounds);
     BesidePaper beside(size, hot_first);
     std::vector<PaperBeside> all;
+    all.reserve(requests.size());
     for (const BenchCase& each : requests) all.push_back(beside.measure(each, progress));
     return all;
 }

@@ -13,7 +13,6 @@ namespace croupier::daemon {
 
 using event_log::Event;
 
-using proto::SessionState;
 using shm::Errc;
 using shm::Role;
 
