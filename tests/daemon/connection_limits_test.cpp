@@ -150,8 +150,8 @@ TEST_CASE("with all connections taken a daemon still has the descriptors that it
     }
     const auto peers = idle_peers(daemon.directory() + "/control.sock", 200);
     REQUIRE(eventually([&] { return open_ones(peers) <= 16; }));
-    std::vector<int> browsers;
-    for (int i = 0; i < 64; ++i) browsers.push_back(http_send(port, "GET /metrics HTTP/1.1\r\n"));
+    std::vector<int> browsers(64);
+    for (int& browser : browsers) browser = http_send(port, "GET /metrics HTTP/1.1\r\n");
     CHECK(http_get(port, "/metrics").find("croupier_") != std::string::npos);
     ::kill(daemon.sampler_pid(0), SIGKILL);
     CHECK(eventually([&] { return daemon.sampler_restarts() == 1; }));

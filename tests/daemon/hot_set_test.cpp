@@ -137,7 +137,7 @@ TEST_CASE("adapting moves the hot set of new sequences to where draws cost least
     // What samplers would have measured, had draws with 1,024 ids cost least.
     const auto serve = [&](std::uint32_t choice) {
         header.hot_costs[choice].draws.fetch_add(256);
-        header.hot_costs[choice].ns.fetch_add(256 * 1000 * std::uint64_t{5 - choice});
+        header.hot_costs[choice].ns.fetch_add(256'000 * std::uint64_t{5 - choice});
     };
     REQUIRE(eventually([&] {
         serve(header.hot_choice.load());

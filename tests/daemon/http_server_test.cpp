@@ -78,8 +78,8 @@ TEST_CASE("a probe is answered before the large answers that were asked for earl
     REQUIRE(server);
     const Asked hold(port, get_request("/hold"));
     held.get_future().wait();
-    std::vector<std::unique_ptr<Asked>> readers;
-    for (int i = 0; i < 30; ++i) readers.push_back(std::make_unique<Asked>(port, get_request("/large")));
+    std::vector<std::unique_ptr<Asked>> readers(30);
+    for (auto& reader : readers) reader = std::make_unique<Asked>(port, get_request("/large"));
     const Asked probe(port, get_request("/livez"));
     release.set_value();
     CHECK(probe.answer().first.ends_with("ok\n"));

@@ -15,7 +15,6 @@
 
 using namespace croupier;
 using namespace croupier::testing;
-using Catch::Contains;
 using flatbuffers::FlatBufferBuilder;
 using shm::as_nobody;
 using shm::can_change_user;

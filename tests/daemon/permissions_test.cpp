@@ -125,9 +125,10 @@ TEST_CASE("two instances with a group each share a directory") {
     const UsersDaemon other(kDaemonUser, "shm: {dir: \"" + one.shm_directory() + "\"" + group(kOtherEngines),
                             "");
     REQUIRE(eventually([&] { return other.says("ready: "); }));
-    for (const auto& [daemon, engines] : {std::pair(&one, kEngines), std::pair(&other, kOtherEngines)}) {
-        auto engine = ChildProcess::start([&] { return step_as_engine(daemon->endpoint(), engines); });
-        INFO(daemon->log());
+    for (const auto& served : {std::pair(&one, kEngines), std::pair(&other, kOtherEngines)}) {
+        auto engine =
+            ChildProcess::start([&] { return step_as_engine(served.first->endpoint(), served.second); });
+        INFO(served.first->log());
         CHECK(engine.wait() == 0);
     }
 }
