@@ -10,7 +10,6 @@
 #include "tests/daemon/attached_view.h"
 
 using namespace croupier;
-using daemon::SessionView;
 using testing::SessionFiles;
 
 namespace {
