@@ -95,8 +95,8 @@ struct ThreadOfCore {
     std::size_t number;  // among the usable threads of the core
 };
 
-// Of each node first one thread of each core, then the second ones: who waits on a core's second thread slows
-// down the first.
+// Of each node first one thread of each core, then the second threads: a process that waits on one thread of
+// a core slows down the other thread.
 std::vector<ThreadOfCore> spread(hwloc_topology_t topology, const std::vector<std::uint32_t>& units) {
     std::map<hwloc_obj_t, std::size_t> seen;
     std::vector<ThreadOfCore> threads;

@@ -15,6 +15,18 @@ namespace croupier::shm {
 
 using proto::SessionCounter;
 
+namespace {
+
+// They are far apart, and samplers have read them since, so that a store has to fetch each.
+void prefetch_sequences(const Segment& segment, const proto::StoredArray<proto::ScheduleColumn>& columns) {
+    for (const proto::ScheduleColumn asked : columns) {
+        if (asked.sequence_slot < segment.geometry().max_sequences)
+            __builtin_prefetch(&segment.sequence(asked.sequence_slot), 1);
+    }
+}
+
+}  // namespace
+
 Result<SchedulePublisher> SchedulePublisher::attach(Segment& segment) {
     auto& header = segment.header();
     if (!segment.hold(Role::client)) {
@@ -216,22 +228,13 @@ void SchedulePublisher::count_times(std::uint32_t slot) const {
         .fetch_add(done > waiting ? done - waiting : 0, std::memory_order_relaxed);
 }
 
-// They are far apart, and samplers have read them since, so that a store has to fetch each.
-void SchedulePublisher::prefetch_sequences(std::uint32_t slot) const {
-    const auto columns = segment_->schedule_columns(slot).part(0, columns_of(taken_));
-    for (const proto::ScheduleColumn asked : columns) {
-        if (asked.sequence_slot < segment_->geometry().max_sequences)
-            __builtin_prefetch(&segment_->sequence(asked.sequence_slot), 1);
-    }
-}
-
 // Before `taken` is stored: a client that dies in between is followed by one that does it again.
 void SchedulePublisher::extend_logs(std::uint32_t slot) const {
-    prefetch_sequences(slot);
     const bool refused = next_refusal() != proto::DecisionError::none;
     const proto::Geometry& geometry = segment_->geometry();
     const auto columns = segment_->schedule_columns(slot).part(0, columns_of(taken_));
     const auto decisions = segment_->decisions(slot);
+    prefetch_sequences(*segment_, columns);
     for (std::size_t column = 0; column < columns.size(); ++column) {
         const proto::ScheduleColumn asked = columns[column];
         if (asked.sequence_slot >= geometry.max_sequences) continue;

@@ -54,7 +54,6 @@ class SchedulePublisher {
     void reset_logits(std::uint32_t slot, std::uint32_t columns, std::uint32_t flags) const;
     void reset_decisions(std::uint32_t slot, std::uint64_t step, std::uint32_t columns) const;
     std::uint32_t columns_of(std::uint64_t step) const;
-    void prefetch_sequences(std::uint32_t slot) const;
     void extend_logs(std::uint32_t slot) const;
     void count_times(std::uint32_t slot) const;
     void count_drafts(std::uint32_t slot) const;

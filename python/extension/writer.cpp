@@ -107,7 +107,7 @@ std::optional<std::pair<std::uint64_t, std::uint32_t>> Writer::wait_step(nb::han
     return wait_in_slices(Deadline(seconds), [&](std::uint32_t slice_ms) {
         return held_.use([&](croupier_writer* writer) {
             const auto wanted = look(writer, slice_ms);
-            if (!wanted) require_open(writer);
+            if (!wanted) refuse_ended(writer);
             return wanted;
         });
     });
@@ -231,7 +231,7 @@ bool Writer::wait_tokens(nb::handle given, nb::handle seconds) {
             const bool there = checked([&](croupier_error* error) {
                                    return croupier_writer_wait_tokens(writer, step, slice_ms, error);
                                }) == 1;
-            if (!there) require_open(writer);
+            if (!there) refuse_ended(writer);
             return there;
         });
     });
@@ -298,7 +298,7 @@ void Writer::abandon() {
     });
 }
 
-void Writer::require_open(croupier_writer* writer) const {
+void Writer::refuse_ended(croupier_writer* writer) const {
     if (state_of(writer).ended == 0) return;
     throw Failure(CROUPIER_ERROR_SESSION_CLOSED,
                   "the session is over for the writer of rank " + std::to_string(info_.rank) +

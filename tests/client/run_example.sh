@@ -4,14 +4,8 @@
 set -euo pipefail
 croupierd=$1
 example=$2
-folder=$(mktemp -d)
-cat >"$folder/croupierd.yaml" <<EOF
-instance: example-$$
-run_dir: $folder
-samplers: {count: 1}
-control: {endpoint: "ipc://$folder/control.sock"}
-metrics: {listen: "off"}
-EOF
+# shellcheck source=tests/client/example_folder.sh
+. "$(dirname "$0")/example_folder.sh"
 "$croupierd" --config "$folder/croupierd.yaml" 2>"$folder/log" &
 daemon=$!
 trap 'kill "$daemon" 2>/dev/null || true; wait "$daemon" || true; rm -rf "$folder"' EXIT

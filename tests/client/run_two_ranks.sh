@@ -4,14 +4,8 @@
 set -euo pipefail
 croupierd=$1
 example=$2
-folder=$(mktemp -d)
-cat >"$folder/croupierd.yaml" <<EOF
-instance: ranks-$$
-run_dir: $folder
-samplers: {count: 1}
-control: {endpoint: "ipc://$folder/control.sock"}
-metrics: {listen: "off"}
-EOF
+# shellcheck source=tests/client/example_folder.sh
+. "$(dirname "$0")/example_folder.sh"
 # shellcheck disable=SC2046  # each job is a word
 trap 'kill $(jobs -p) 2>/dev/null || true; wait || true; rm -rf "$folder"' EXIT
 fail() {

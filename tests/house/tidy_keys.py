@@ -26,7 +26,7 @@ def content(path: str) -> bytes:
 
 @functools.cache
 def commands(build: Path) -> dict[str, str]:
-    """By source: a file that stands in several programs has as many."""
+    """By source: a file that several programs compile has one for each, and all are joined."""
     found: dict[str, str] = {}
     for entry in json.loads((build / "compile_commands.json").read_text()):
         source = os.path.abspath(entry["file"])
