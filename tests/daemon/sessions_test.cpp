@@ -200,14 +200,14 @@ TEST_CASE("a takeover fences the old client: its calls are refused and counted, 
     const DaemonProcess daemon;
     SmallEngine old(daemon.endpoint(), "engine");
     old.admit(8);
-    old.submit();
+    const std::uint64_t step = old.submit();
     const auto segment = shm::Segment::attach(old.segment_path(), shm::Access::read_only);
     EngineShape shape;
     shape.takeover = true;
     SmallEngine taken(daemon.endpoint(), "engine", shape);
     CHECK_THAT(failure_of([&] { old.submit(); }), Contains("stale_epoch") && Contains("taken over"));
     CHECK_THAT(failure_of([&] { old.session().wait(1000); }), Contains("stale_epoch"));
-    CHECK_THROWS_WITH(old.write(), Contains("fenced"));
+    CHECK_THROWS_WITH(old.write(step), Contains("fenced"));
     CHECK(segment.value().header().counter(SessionCounter::stale_epoch_refused).load() >= 3);
     taken.admit(8);
     taken.steps(3);
@@ -251,13 +251,13 @@ TEST_CASE("a paused client and its writer that wake after a takeover are refused
         try {
             SmallEngine engine(daemon.endpoint(), "engine");
             engine.admit(8);
-            engine.submit();
+            const std::uint64_t step = engine.submit();
             story->paused = 1;
             ::raise(SIGSTOP);
             const std::string refused = failure_of([&] { engine.submit(); });
             story->client_refused = refused.find("stale_epoch") != std::string::npos ? 1 : 0;
             try {
-                engine.write();
+                engine.write(step);
             } catch (const std::runtime_error& fenced) {
                 story->writer_refused =
                     std::string(fenced.what()).find("fenced") != std::string::npos ? 1 : 0;
