@@ -41,7 +41,7 @@ TEST_CASE("a captured enqueue is replayed after each begin, with other columns, 
     const proto::Geometry geometry = ring_geometry();
     SessionFiles files(geometry);
     auto client = testing::need(shm::SchedulePublisher::attach(files.segment));
-    WriterUnderTest writer(way, files.segment.path(), 0, 1024 * 8 * 2);
+    WriterUnderTest writer(way, files.segment.path(), 0, std::size_t{1024} * 8 * 2);
     const auto graph = capture(writer, testing::random_rows(geometry, 0, 8, 1024, 0));
     for (std::uint32_t step = 0; step < 8; ++step) {
         const std::uint32_t columns = 1 + step * 3 % 8;
@@ -67,7 +67,7 @@ TEST_CASE("a replay that finds no begun step writes nothing and is counted") {
     SessionFiles files(geometry);
     auto client = testing::need(shm::SchedulePublisher::attach(files.segment));
     testing::publish_step(client, 8);
-    WriterUnderTest writer(Way::store, files.segment.path(), 0, 1024 * 8 * 2);
+    WriterUnderTest writer(Way::store, files.segment.path(), 0, std::size_t{1024} * 8 * 2);
     const Rows rows = testing::random_rows(geometry, 0, 8, 1024, 1);
     const Bytes before = testing::slice_of(files.segment, 0, 0, 4096);
     const auto graph = capture(writer, rows);

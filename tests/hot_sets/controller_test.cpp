@@ -124,7 +124,7 @@ TEST_CASE("a controller keeps within its bounds, and what costs the same does no
     HotController indifferent({1, 9, 0.03}, 5);
     Costs costs = {};
     for (int round = 0; round < 2000; ++round) {
-        for (HotCostSoFar& each : costs) each = {each.draws + 64, each.ns + 64 * 5000};
+        for (HotCostSoFar& each : costs) each = {each.draws + 64, each.ns + 320'000};
         indifferent.observe(costs);
     }
     CHECK(indifferent.present() == 5);

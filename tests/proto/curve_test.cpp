@@ -26,6 +26,7 @@ class Knock {
 
     ZapRequest with(const std::vector<std::string>& frames) {
         std::vector<zmq::const_buffer> buffers;
+        buffers.reserve(frames.size());
         for (const std::string& frame : frames) buffers.push_back(zmq::buffer(frame));
         zmq::send_multipart(peer_, buffers);
         return door.receive().value();
@@ -34,6 +35,7 @@ class Knock {
         std::vector<zmq::message_t> frames;
         REQUIRE(zmq::recv_multipart(peer_, std::back_inserter(frames)));
         std::vector<std::string> texts;
+        texts.reserve(frames.size());
         for (const zmq::message_t& frame : frames) texts.push_back(frame.to_string());
         return texts;
     }

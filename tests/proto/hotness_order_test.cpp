@@ -123,7 +123,7 @@ TEST_CASE("blocks are ranked by what their ids were counted together, equal ones
     std::vector<double> counts(64 * 4 + 10, 0.0);
     counts[64 * 2 + 7] = 3.0;
     counts[64 * 2 + 60] = 3.0;
-    counts[64 * 4] = 5.0;
+    counts[64 * 4 + 0] = 5.0;
     counts[64 * 4 + 9] = 1.0;
     counts[1] = 4.0;
     CHECK(rank_blocks(croupier::hot_sets::rank_by_count("m", 0.0, counts)) ==
