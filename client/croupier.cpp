@@ -94,9 +94,10 @@ int croupier_append(croupier_session* session, uint64_t uid, const int32_t* toke
     });
 }
 
-size_t croupier_list(const croupier_session* session, uint64_t* uids, size_t room) {
-    if (session == nullptr || !session->home.is_here()) return 0;
-    return session->attached->list({uids, uids == nullptr ? 0 : room});
+int64_t croupier_list(const croupier_session* session, uint64_t* uids, size_t room, croupier_error* error) {
+    return guarded_session(session, error, [&]() -> shm::Result<int64_t> {
+        return static_cast<int64_t>(session->attached->list({uids, uids == nullptr ? 0 : room}));
+    });
 }
 
 int64_t croupier_output(const croupier_session* session, uint64_t uid, int32_t* tokens, size_t room,

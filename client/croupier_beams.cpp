@@ -1,5 +1,7 @@
 #include <memory>
+#include <span>
 #include <utility>
+#include <vector>
 
 #include "client/beam_fork.h"
 #include "client/beam_search.h"
@@ -47,18 +49,11 @@ shm::Result<BeamOptions> options_from_abi(const croupier_beams_options& given) {
     return options;
 }
 
-struct KnownRows {
-    std::vector<BeamSearch::Row> rows;
-    std::vector<std::vector<croupier_logprob>> converted;
-};
-
-shm::Result<KnownRows> rows_from_abi(const croupier_beam_row* given, std::size_t count, std::size_t size) {
-    std::vector<croupier_beam_row> plain;
-    CROUPIER_TRY(shm::read_array(given, count, size, "rows", client::kBeamRowAtFirst, plain));
-    KnownRows known;
-    known.converted.resize(count);
-    for (std::size_t i = 0; i < count; ++i) {
-        const croupier_beam_row& row = plain[i];
+shm::Result<std::vector<BeamSearch::Row>> rows_from_abi(std::span<const croupier_beam_row> given) {
+    std::vector<BeamSearch::Row> known;
+    known.reserve(given.size());
+    for (std::size_t i = 0; i < given.size(); ++i) {
+        const croupier_beam_row& row = given[i];
         const std::string name = "rows[" + std::to_string(i) + "]";
         if (row.best == nullptr && row.count > 0)
             return shm::fail(shm::Errc::bad_argument,
@@ -66,13 +61,7 @@ shm::Result<KnownRows> rows_from_abi(const croupier_beam_row* given, std::size_t
         if (row.is_all > 1)
             return shm::fail(shm::Errc::bad_argument,
                              name + ".is_all is " + std::to_string(row.is_all) + "; allowed: 0 and 1");
-        std::span<const croupier_logprob> best(row.best, row.count);
-        if (row.count > 0 && row.logprob_size != sizeof(croupier_logprob)) {
-            CROUPIER_TRY(shm::read_array(row.best, row.count, row.logprob_size, name + ".best",
-                                         client::kLogprobAtFirst, known.converted[i]));
-            best = known.converted[i];
-        }
-        known.rows.push_back({best, row.is_all == 1});
+        known.push_back({{row.best, row.count}, row.is_all == 1});
     }
     return known;
 }
@@ -101,21 +90,20 @@ uint32_t croupier_beams_candidates(const croupier_beams* beams) {
     return beams == nullptr ? 0 : beams->search.candidates();
 }
 
-int croupier_beam_step_rows(croupier_beams* beams, const croupier_beam_row* rows, size_t count,
-                            size_t row_size, croupier_beam_next* next, croupier_error* error) {
+int croupier_beam_step(croupier_beams* beams, const croupier_beam_row* rows, size_t count,
+                       croupier_beam_next* next, croupier_error* error) {
     return guarded(error, [&]() -> shm::Result<int> {
         if (beams == nullptr) return missing("beams");
         if (rows == nullptr && count > 0) return missing("rows");
         if (next == nullptr) return missing("next");
         // Checked before the step is made: it cannot be made again.
         CROUPIER_TRY(shm::check_head(*next, "croupier_beam_next", client::kBeamNextAtFirst));
-        CROUPIER_TRY_VALUE(known, rows_from_abi(rows, count, row_size));
-        CROUPIER_TRY(beams->search.step(known.rows));
+        CROUPIER_TRY_VALUE(known, rows_from_abi({rows, count}));
+        CROUPIER_TRY(beams->search.step(known));
         beams->next.clear();
         for (const BeamSearch::Beam& each : beams->search.beams())
             beams->next.push_back({each.parent, each.token, each.logprob});
-        const croupier_beam_next answer = {0, 0, beams->next.data(), beams->next.size(),
-                                           sizeof(croupier_beam)};
+        const croupier_beam_next answer = {0, 0, beams->next.data(), beams->next.size()};
         CROUPIER_TRY(shm::write_struct(answer, *next, "croupier_beam_next", client::kBeamNextAtFirst));
         return 0;
     });

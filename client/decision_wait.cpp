@@ -24,7 +24,7 @@ croupier_decision to_c(const proto::Decision& decision) {
     plain.uid = decision.sequence_uid;
     plain.token = decision.token;
     plain.logprob = decision.logprob;
-    plain.position = decision.position;
+    plain.output_index = decision.position;
     plain.flags = decision.flags;
     plain.error = static_cast<std::uint16_t>(decision.error);
     return plain;
@@ -186,8 +186,6 @@ shm::Result<bool> AttachedSession::take(const Decided& decided) {
     taken_step_.refused = static_cast<std::uint16_t>(decided.refused);
     taken_step_.decisions = taken_.data();
     taken_step_.decision_size = sizeof(croupier_decision);
-    taken_step_.logprob_size = sizeof(croupier_logprob);
-    taken_step_.survivor_size = sizeof(croupier_survivor);
     CROUPIER_TRY(place_->take(taken_));
     return texts_ == nullptr ? true : texts_->take(taken_);
 }

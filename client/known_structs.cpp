@@ -6,9 +6,6 @@ namespace croupier::client {
 
 const croupier_sequence& KnownSequence::linked() {
     sequence.params = &params;
-    sequence.bias = bias.data();
-    sequence.bias_count = bias.size();
-    sequence.bias_size = sizeof(croupier_bias);
     return sequence;
 }
 
@@ -30,14 +27,11 @@ shm::Result<KnownSequence> known_sequence(const croupier_sequence& given) {
                                                           ": stop_strings[" + std::to_string(i) +
                                                           "] is null");
     }
-    if (known.sequence.bias_count == 0) return known;
-    if (known.sequence.bias == nullptr) {
+    if (known.sequence.bias_count > 0 && known.sequence.bias == nullptr) {
         return shm::fail(shm::Errc::bad_argument, "sequence " + std::to_string(known.sequence.uid) +
                                                       ": bias is null, but its count is " +
                                                       std::to_string(known.sequence.bias_count));
     }
-    CROUPIER_TRY(shm::read_array(known.sequence.bias, known.sequence.bias_count, known.sequence.bias_size,
-                                 "bias", kBiasAtFirst, known.bias));
     return known;
 }
 

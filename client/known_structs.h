@@ -10,26 +10,24 @@
 namespace croupier::client {
 
 // The least size of each struct that is accepted: it stays when the struct grows.
-constexpr std::size_t kOpenOptionsAtFirst = 152;
-constexpr std::size_t kChannelAtFirst = 32;
-constexpr std::size_t kParamsAtFirst = 216;
-constexpr std::size_t kSequenceAtFirst = 144;
-constexpr std::size_t kBiasAtFirst = 8;
-constexpr std::size_t kColumnAtFirst = 16;
-constexpr std::size_t kStepAtFirst = 48;
-constexpr std::size_t kLogprobAtFirst = 12;
+constexpr std::size_t kOpenOptionsAtFirst = 184;
+constexpr std::size_t kChannelAtFirst = 40;
+constexpr std::size_t kParamsAtFirst = 224;
+constexpr std::size_t kSequenceAtFirst = 152;
+constexpr std::size_t kColumnAtFirst = 24;
+constexpr std::size_t kStepAtFirst = 40;
 constexpr std::size_t kBeamsOptionsAtFirst = 48;
-constexpr std::size_t kBeamRowAtFirst = 24;
-constexpr std::size_t kBeamNextAtFirst = 32;
+constexpr std::size_t kBeamNextAtFirst = 24;
 constexpr std::size_t kHypothesisAtFirst = 48;
 
 struct KnownSequence {
     croupier_sequence sequence;
     croupier_params params;
+    // Of a record, which stores them differently.
     std::vector<croupier_bias> bias;
-    std::vector<croupier_string> stop_strings;  // of a record, which stores them differently
+    std::vector<croupier_string> stop_strings;
 
-    // The sequence with pointers to the converted structs.
+    // The sequence with a pointer to the converted struct.
     const croupier_sequence& linked();
 };
 

@@ -60,6 +60,8 @@ std::optional<std::string> masks_fault(const Geometry& geometry) {
 
 std::optional<std::string> options_fault(const croupier_open_options& options, const Geometry& geometry) {
     if (auto fault = flags_fault(options)) return fault;
+    if (options.dtype == CROUPIER_DTYPE_UNSET)
+        return "dtype is not set: CROUPIER_BF16, CROUPIER_FP16 or CROUPIER_FP32 would be right";
     if (options.endpoint != nullptr && *options.endpoint == '\0') {
         return "endpoint is empty, it should be the daemon's control.endpoint, ipc://<path> or "
                "tcp://<host>:<port>, or NULL for the daemon that runs here";

@@ -106,6 +106,8 @@ std::optional<std::string> read_sequence(const wire::AddSequence& record, KnownS
             known.bias.push_back({entry->token(), entry->bias()});
         }
     }
+    sequence.bias = known.bias.data();
+    sequence.bias_count = known.bias.size();
     return std::nullopt;
 }
 

@@ -347,7 +347,7 @@ void RelayedRing::take_window(Entry& entry, std::span<const croupier_decision> r
     bool ended = false;
     for (const croupier_decision& decision : rows) {
         // A token that was decided before this client attached is in the output already.
-        const bool next = decision.error == 0 && decision.position == entry.place.output.size();
+        const bool next = decision.error == 0 && decision.output_index == entry.place.output.size();
         if (current && next) entry.place.output.push_back(decision.token);
         ended = ended || (decision.flags & CROUPIER_STOPPED) != 0 ||
                 proto::is_failure(static_cast<proto::DecisionError>(decision.error));

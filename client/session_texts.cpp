@@ -52,9 +52,9 @@ text::TextProgress SessionTexts::Text::add(std::int32_t token) {
 }
 
 bool SessionTexts::Text::take(croupier_decision& decision) {
-    if (decision.position < recalled_.size()) go_back(decision.position, recalled_);
-    if (decision.position != sequence_.tokens()) return false;
-    if (decision.position >= recalled_.size()) recalled_.clear();
+    if (decision.output_index < recalled_.size()) go_back(decision.output_index, recalled_);
+    if (decision.output_index != sequence_.tokens()) return false;
+    if (decision.output_index >= recalled_.size()) recalled_.clear();
     // The text of a token that ends a sequence by its id is no part of the sequence's.
     if ((decision.flags & kEndsWithToken) != 0 && !includes_stop_) {
         std::string tail;
@@ -164,8 +164,8 @@ shm::Result<bool> SessionTexts::take(std::span<croupier_decision> decisions) {
         const auto found = texts_.find(decision.uid);
         if (found == texts_.end() || found->second.take(decision)) continue;
         return shm::fail(shm::Errc::corrupt_header,
-                         "the decision of position " + std::to_string(decision.position) + " of sequence " +
-                             std::to_string(decision.uid) +
+                         "the decision of position " + std::to_string(decision.output_index) +
+                             " of sequence " + std::to_string(decision.uid) +
                              " contradicts the sequence's text: open a new session");
     }
     return true;

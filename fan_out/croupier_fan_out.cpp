@@ -43,7 +43,7 @@ std::span<const std::uint8_t> bytes_of(const void* begin, std::size_t size) {
 
 // The sizes in the oldest headers that are kept (tests/abi).
 constexpr std::size_t kOptionsAtFirst = 64;
-constexpr std::size_t kChannelAtFirst = 32;
+constexpr std::size_t kChannelAtFirst = 40;
 
 shm::Result<fan_out::FanOutOptions> checked(const croupier_fan_out_options& given) {
     CROUPIER_TRY_VALUE(known, shm::read_struct(given, "croupier_fan_out_options", kOptionsAtFirst));

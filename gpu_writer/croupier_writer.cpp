@@ -60,10 +60,10 @@ int guarded_enqueue(croupier_writer* writer, croupier_error* error, Body&& body)
 }
 
 // Each struct's size in the first headers that are kept (tests/abi).
-constexpr std::size_t kOptionsAtFirst = 32;
-constexpr std::size_t kInfoAtFirst = 64;
-constexpr std::size_t kStateAtFirst = 40;
-constexpr std::size_t kRowsAtFirst = 48;
+constexpr std::size_t kOptionsAtFirst = 40;
+constexpr std::size_t kInfoAtFirst = 88;
+constexpr std::size_t kStateAtFirst = 48;
+constexpr std::size_t kRowsAtFirst = 56;
 constexpr std::size_t kHeadAtFirst = 48;
 
 // The bytes to any row that row_of names are a number of 64 bits.
@@ -168,16 +168,22 @@ int croupier_writer_get_state(const croupier_writer* writer, croupier_writer_sta
     });
 }
 
-int croupier_writer_wait_step(croupier_writer* writer, uint32_t timeout_ms, uint64_t* step, uint32_t* columns,
+int croupier_writer_wait_step(croupier_writer* writer, uint32_t timeout_ms, uint64_t* step, uint32_t* rows,
                               croupier_error* error) {
     return guarded_writer(writer, error, [&]() -> shm::Result<int> {
         if (step == nullptr) return missing("step");
-        if (columns == nullptr) return missing("columns");
+        if (rows == nullptr) return missing("rows");
         const auto found = writer->steps->wait_step(std::chrono::milliseconds(timeout_ms));
-        if (!found) return 0;
-        *step = *found;
-        *columns = static_cast<std::uint32_t>(writer->steps->rank_writer().columns(*found).size());
-        return 1;
+        const gpu_writer::RankWriter& rank_writer = writer->steps->rank_writer();
+        if (found) {
+            *step = *found;
+            *rows = static_cast<std::uint32_t>(rank_writer.columns(*found).size());
+            return 1;
+        }
+        if (!rank_writer.session_ended()) return 0;
+        return shm::fail(shm::Errc::session_closed,
+                         "the session is over for the writer of rank " + std::to_string(rank_writer.rank()) +
+                             ": it was closed, or another writer or client took over");
     });
 }
 

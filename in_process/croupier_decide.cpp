@@ -36,7 +36,7 @@ namespace {
 // Each struct's size in the first headers that are kept (tests/abi).
 constexpr std::size_t kOptionsAtFirst = 16;
 constexpr std::size_t kRowAtFirst = 48;
-constexpr std::size_t kAnswerAtFirst = 96;
+constexpr std::size_t kAnswerAtFirst = 88;
 
 shm::Result<croupier_decider_options> checked(const croupier_decider_options& given) {
     auto options = shm::read_struct(given, "croupier_decider_options", kOptionsAtFirst);
@@ -96,13 +96,11 @@ croupier_answer answer_of(const proto::Decision& decision, const sampler::Answer
     croupier_answer answer{};
     answer.token = decision.token;
     answer.logprob = decision.logprob;
-    answer.position = decision.position;
+    answer.output_index = decision.position;
     answer.flags = decision.flags;
     answer.error = static_cast<std::uint16_t>(decision.error);
     answer.feedback_level = beside.feedback.level;
     answer.feedback_weight = beside.feedback.weight;
-    answer.best_size = sizeof(croupier_logprob);
-    answer.support_size = sizeof(croupier_survivor);
     // The first one is the drawn token's own.
     if (!beside.logprobs.empty()) {
         answer.rank = beside.logprobs[0].rank;
@@ -171,7 +169,7 @@ const char* croupier_decide_error_name(uint32_t code) {
     return shm::errc_name(static_cast<shm::Errc>(code));
 }
 
-const char* croupier_decide_error_text(uint16_t error) {
+const char* croupier_decide_decision_error_text(uint16_t error) {
     return client::decision_error_text(error);
 }
 

@@ -16,6 +16,7 @@ constexpr int kCloseAttempts = 3;
 
 client::Session open_session(const World& world) {
     client::OpenOptions options;
+    options.dtype = CROUPIER_BF16;
     options.endpoint = world.endpoint.c_str();
     options.name = world.session_name.c_str();
     client::geometry_to_abi(world.vocabulary.geometry, options);

@@ -24,8 +24,8 @@ constexpr std::uint64_t kRowsKey = 11;
 constexpr std::uint32_t kTruncateMost = 48;
 
 std::string decision_text(const croupier_decision& decision) {
-    return "request " + std::to_string(decision.uid - 1) + ", position " + std::to_string(decision.position) +
-           ", token " + std::to_string(decision.token) +
+    return "request " + std::to_string(decision.uid - 1) + ", position " +
+           std::to_string(decision.output_index) + ", token " + std::to_string(decision.token) +
            (decision.error == 0 ? std::string()
                                 : std::string(" (") + croupier_decision_error_text(decision.error) + ")");
 }
@@ -255,7 +255,7 @@ void Scheduler::deliver(const croupier_decision& decision) {
     if (world_.options.stops && decision.error == 0) note_text(decision, entry);
     entry.last = decision.error != 0 || (decision.flags & CROUPIER_STOPPED) != 0 ? 1 : 0;
     LedgerHead& head = ledger_.head();
-    switch (ledger_.append(request, decision.position, entry)) {
+    switch (ledger_.append(request, decision.output_index, entry)) {
         case Delivery::appended:
             for (const auto& [flag, count] : {std::pair(CROUPIER_STOPPED_STRING, &head.stop_strings),
                                               std::pair(CROUPIER_STOPPED_JSON, &head.json_values),
@@ -266,10 +266,10 @@ void Scheduler::deliver(const croupier_decision& decision) {
             // Repeated decisions are expected after a truncation.
             if (head.truncated.load(std::memory_order_relaxed) == 0)
                 head.duplicated.fetch_add(1, std::memory_order_relaxed);
-            if (ledger_.entry(request, decision.position).token != decision.token) {
+            if (ledger_.entry(request, decision.output_index).token != decision.token) {
                 throw std::runtime_error("delivered twice with different tokens: " + decision_text(decision) +
                                          " after " +
-                                         std::to_string(ledger_.entry(request, decision.position).token));
+                                         std::to_string(ledger_.entry(request, decision.output_index).token));
             }
             return;
         case Delivery::gap:

@@ -41,7 +41,7 @@ void Scheduler::take_over_decision(const croupier_decision& decision) {
     // Void columns of running sequences will be decided again.
     if (decision.error == CROUPIER_DECISION_VOID || decision.error == CROUPIER_DECISION_REJECTED) return;
     // A finished sequence has void columns alone, so this one has its log.
-    deliver_from_log(world_.plan[request_of(decision)], decision.position);
+    deliver_from_log(world_.plan[request_of(decision)], decision.output_index);
     deliver(decision);
 }
 

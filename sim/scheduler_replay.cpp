@@ -8,7 +8,7 @@ namespace croupier::sim {
 
 void Scheduler::note_perturbed(const croupier_decision& decision) {
     const std::uint32_t request = request_of(decision);
-    const std::uint32_t undelivered = decision.position + 1 - ledger_.count(request);
+    const std::uint32_t undelivered = decision.output_index + 1 - ledger_.count(request);
     // An end counts once it is decided again, too.
     const bool ended = decision.error != 0 || (decision.flags & CROUPIER_STOPPED) != 0;
     if (ended || undelivered >= world_.options.replay) progress_[request].replay.state = Replay::State::due;

@@ -30,6 +30,7 @@ SmallEngine::SmallEngine(const std::string& endpoint, const std::string& name, c
                          std::uint32_t timeout_ms)
     : shape_(shape) {
     client::OpenOptions options;
+    options.dtype = CROUPIER_BF16;
     options.endpoint = endpoint.c_str();
     options.name = name.c_str();
     options.vocab = shape.vocab;
@@ -381,7 +382,7 @@ void SmallEngine::expect_text(croupier_decision decision, proto::Decision& wante
 void SmallEngine::check(const client::Step& step) {
     REQUIRE(step.refused == 0);
     for (const auto& decision : step.decisions) {
-        INFO("sequence " << decision.uid << " at position " << decision.position);
+        INFO("sequence " << decision.uid << " at position " << decision.output_index);
         if (step.step < void_below_[decision.uid]) {
             CHECK(decision.error == CROUPIER_DECISION_VOID);
             CHECK(decision.token == -1);
@@ -390,7 +391,7 @@ void SmallEngine::check(const client::Step& step) {
         if (const auto error = errors_.find(decision.uid); error != errors_.end()) {
             CHECK(decision.error == static_cast<std::uint16_t>(error->second));
             CHECK(decision.token == -1);
-            CHECK(decision.position == streams_.at(decision.uid).size());
+            CHECK(decision.output_index == streams_.at(decision.uid).size());
             continue;
         }
         const auto outcome = expected(decision.uid);
@@ -398,7 +399,7 @@ void SmallEngine::check(const client::Step& step) {
         if (!shape_.pieces.empty()) expect_text(decision, wanted);
         CHECK(decision.error == static_cast<std::uint16_t>(wanted.error));
         CHECK(decision.token == wanted.token);
-        CHECK(decision.position == wanted.position);
+        CHECK(decision.output_index == wanted.position);
         CHECK((decision.flags & ~CROUPIER_SUPPORT_CUT) == wanted.flags);
         CHECK(sampler::logprobs_agree(decision.logprob, wanted.logprob));
         check_best(step.decisions, decision, outcome.logprobs);

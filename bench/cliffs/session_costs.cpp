@@ -55,7 +55,7 @@ sampler::reference::Outcome outcome_of(const client::Decisions& all, const croup
     ours.decision = expected.decision;
     ours.decision.token = decision.token;
     ours.decision.logprob = decision.logprob;
-    ours.decision.position = decision.position;
+    ours.decision.position = decision.output_index;
     ours.decision.flags = decision.flags & static_cast<std::uint16_t>(~CROUPIER_SUPPORT_CUT);
     ours.support_total = decision.support_total;
     for (const croupier_survivor& each : all.support(decision))

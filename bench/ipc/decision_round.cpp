@@ -40,6 +40,7 @@ client::Sequence sequence(std::uint64_t uid, const DecisionOptions& decision) {
 
 client::OpenOptions session_options(const std::string& endpoint, const DecisionOptions& decision) {
     client::OpenOptions options;
+    options.dtype = CROUPIER_BF16;
     options.name = "bench";
     options.endpoint = endpoint.c_str();
     options.vocab = decision.vocab;
@@ -78,7 +79,7 @@ DecisionTimes time_decisions(const RoundOptions& options, const DecisionOptions&
             if (uid != 0) session.finish(uid);
             session.add(sequence(++uid, decision));
         }
-        const croupier_column column{uid, nullptr, 1, 0};
+        const croupier_column column = croupier_column_of(uid);
         const std::uint64_t step = session.submit({&column, 1});
         writer.value().write_column(step, 0, row.data());
         const std::uint64_t begin = shm::monotonic_ns();

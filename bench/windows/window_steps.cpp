@@ -35,6 +35,7 @@ std::string endpoint_of(testing::OwnDaemon& daemon) {
 
 client::OpenOptions session_options(const std::string& endpoint, const WindowsOptions& options) {
     client::OpenOptions open;
+    open.dtype = CROUPIER_BF16;
     open.name = "bench";
     open.endpoint = endpoint.c_str();
     open.vocab = options.vocab;

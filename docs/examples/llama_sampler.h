@@ -105,7 +105,7 @@ class Sampler {
         croupier_answer_init(&answer_);
         croupier_error error;
         if (croupier_decide(decider_.get(), &row, &sequence, &answer_, &error) != 0) fail(error.text);
-        if (answer_.error != CROUPIER_DECISION_FINE) fail(croupier_decide_error_text(answer_.error));
+        if (answer_.error != CROUPIER_DECISION_FINE) fail(croupier_decide_decision_error_text(answer_.error));
         state_.drawn = answer_.token;
         state_.next_level = answer_.feedback_level;
         state_.next_weight = answer_.feedback_weight;

@@ -42,10 +42,10 @@ void run(const char* endpoint) {
     sequence.prompt = {1, 2, 3};
     session.add(sequence);
     for (std::uint32_t position = 0; position < 8; ++position) {
-        const croupier_column column{sequence.uid, nullptr, 1, 0};
+        const croupier_column column = croupier_column_of(sequence.uid);
         const std::uint64_t step = session.submit({&column, 1});
-        writer.begin(step);
-        writer.enqueue(forward(position).data(), kVocab);
+        if (!writer.begin(step)) throw std::runtime_error("the step is not begun");
+        writer.enqueue(forward(position).data(), kVocab, nullptr);
         const auto decided = session.wait(10000);
         if (!decided) throw std::runtime_error("a step is not decided within 10 s");
         std::printf("%d\n", decided->decisions[0].token);

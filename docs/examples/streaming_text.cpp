@@ -43,9 +43,9 @@ void run(const char* endpoint, const char* tokenizer) {
     session.add(sequence);
     std::uint64_t shown = 0;
     for (std::uint32_t position = 0; position < kMostTokens; ++position) {
-        const croupier_column column{sequence.uid, nullptr, 1, 0};
-        writer.begin(session.submit({&column, 1}));
-        writer.enqueue(forward(position).data(), kVocab);
+        const croupier_column column = croupier_column_of(sequence.uid);
+        if (!writer.begin(session.submit({&column, 1}))) throw std::runtime_error("the step is not begun");
+        writer.enqueue(forward(position).data(), kVocab, nullptr);
         const auto decided = session.wait(10000);
         if (!decided) throw std::runtime_error("a step is not decided within 10 s");
         const croupier_decision decision = decided->decisions[0];

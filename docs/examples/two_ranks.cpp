@@ -36,17 +36,21 @@ void write_rows(const char* segment, std::uint32_t rank) {
     croupier::writer::Writer writer(options);
     const croupier_writer_info info = writer.info();
     std::vector<float> row(info.ids);
-    while (writer.state().ended == 0) {
-        const auto wanted = writer.wait_step(1000);
-        if (!wanted || !writer.begin(wanted->step)) continue;
-        for (std::uint32_t i = 0; i < info.ids; ++i) row[i] = logit(wanted->step, info.first_id + i);
-        writer.enqueue(row.data(), info.ids);
+    try {
+        while (true) {
+            const auto wanted = writer.wait_step(1000);
+            if (!wanted || !writer.begin(wanted->step)) continue;
+            for (std::uint32_t i = 0; i < info.ids; ++i) row[i] = logit(wanted->step, info.first_id + i);
+            writer.enqueue(row.data(), info.ids, nullptr);
+        }
+    } catch (const croupier::writer::Failure&) {
+        if (writer.state().ended == 0) throw;
     }
 }
 
 void submit_next(croupier::client::Session& session) {
     if (session.in_flight() > 0 || session.output(kUid).size() == kTokens) return;
-    const croupier_column column{kUid, nullptr, 1, 0};
+    const croupier_column column = croupier_column_of(kUid);
     session.submit({&column, 1});
 }
 

@@ -9,7 +9,8 @@
  * a step out in a session. docs/python.md has a whole loop.
  *
  * A search is used by one thread at a time. Functions return 0 (or a positive count) on success and -1 on
- * failure; then `error`, when given, says what, where and what would be right, and nothing has changed.
+ * failure; then `error`, when given, says what, where and what would be right, and nothing has changed unless
+ * the function says otherwise.
  */
 #ifndef CROUPIER_BEAMS_H
 #define CROUPIER_BEAMS_H
@@ -53,26 +54,24 @@ static inline void croupier_beams_options_init(croupier_beams_options* options) 
     options->length_penalty = 1.0;
 }
 
-/* What one beam brings to a step. */
+/* What one beam brings to a step. Never grows. */
 typedef struct croupier_beam_row {
     const croupier_logprob* best; /* each token once, in any order; their ranks are not looked at */
-    size_t logprob_size;          /* of one element */
     uint32_t count;               /* croupier_beams_candidates() or more */
     uint32_t is_all; /* 1: the row has no other token, for instance under a mask; fewer will do */
 } croupier_beam_row;
 
-/* The row of a column of a decided step. */
-static inline croupier_beam_row croupier_beam_row_of(const croupier_step* step, size_t column) {
-    const croupier_decision decision = croupier_step_decision(step, column);
-    croupier_beam_row row;
-    row.best = decision.best;
-    row.logprob_size = step->logprob_size;
-    row.count = decision.best_count;
-    row.is_all = 0;
-    return row;
+/* A row of a decided step, as croupier_step_decision() counts them. */
+static inline croupier_beam_row croupier_beam_row_of(const croupier_step* step, size_t row) {
+    const croupier_decision decision = croupier_step_decision(step, row);
+    croupier_beam_row brought;
+    brought.best = decision.best;
+    brought.count = decision.best_count;
+    brought.is_all = 0;
+    return brought;
 }
 
-/* A beam that goes on: beam `parent` of the step, and this token. */
+/* A beam that goes on: beam `parent` of the step, and this token. Never grows. */
 typedef struct croupier_beam {
     uint32_t parent;
     int32_t token;
@@ -85,22 +84,12 @@ typedef struct croupier_beam_next {
     uint32_t version;
     const croupier_beam* beams; /* the best first: the rows of the next step, in this order */
     size_t count;               /* 0: the search is over */
-    size_t beam_size;           /* of one element */
 } croupier_beam_next;
 
 static inline void croupier_beam_next_init(croupier_beam_next* next) {
     memset(next, 0, sizeof(*next));
     next->size = (uint32_t)sizeof(*next);
     next->version = CROUPIER_ABI_VERSION;
-}
-
-/* The i-th of them. */
-static inline croupier_beam croupier_beam_next_beam(const croupier_beam_next* next, size_t i) {
-    croupier_beam beam;
-    const size_t known = next->beam_size < sizeof(beam) ? next->beam_size : sizeof(beam);
-    memset(&beam, 0, sizeof(beam));
-    memcpy(&beam, (const char*)next->beams + i * next->beam_size, known);
-    return beam;
 }
 
 /* croupier_hypothesis_init() begins one. */
@@ -128,16 +117,11 @@ void croupier_beams_close(croupier_beams* beams);
  * needs to be exact. Ask for so many with croupier_params.logprobs. */
 uint32_t croupier_beams_candidates(const croupier_beams* beams);
 
-/* One row for each beam, in their order: one in the first step, then as many as the last step returned, whose
- * element has `row_size` bytes. The beams that go on are the `width` best that no stop id ends, by their
- * log-prob in double; ties go to the smaller beam, then to the smaller id. Of the `width` best of all, those
- * that end are hypotheses. */
-int croupier_beam_step_rows(croupier_beams* beams, const croupier_beam_row* rows, size_t count,
-                            size_t row_size, croupier_beam_next* next, croupier_error* error);
-static inline int croupier_beam_step(croupier_beams* beams, const croupier_beam_row* rows, size_t count,
-                                     croupier_beam_next* next, croupier_error* error) {
-    return croupier_beam_step_rows(beams, rows, count, sizeof(croupier_beam_row), next, error);
-}
+/* One row for each beam, in their order: one in the first step, then as many as the last step returned. The
+ * beams that go on are the `width` best that no stop id ends, by their log-prob in double; ties go to the
+ * smaller beam, then to the smaller id. Of the `width` best of all, those that end are hypotheses. */
+int croupier_beam_step(croupier_beams* beams, const croupier_beam_row* rows, size_t count,
+                       croupier_beam_next* next, croupier_error* error);
 
 /* The finished hypothesis number `index`, the best first: 1, or 0 when there are no more. At most `width` are
  * kept; of equal scores, the one that was finished first. */

@@ -5,6 +5,7 @@
 #include "croupier/client.hpp"
 
 namespace croupier::client {
+inline namespace abi_1_0 {
 
 struct BeamsOptions : croupier_beams_options {
     BeamsOptions() : croupier_beams_options() { croupier_beams_options_init(this); }
@@ -35,9 +36,7 @@ class Beams {
         croupier_beam_next_init(&next);
         if (croupier_beam_step(beams_.get(), rows.data(), rows.size(), &next, &error) != 0)
             throw Failure(error);
-        std::vector<croupier_beam> all(next.count);
-        for (std::size_t i = 0; i < next.count; ++i) all[i] = croupier_beam_next_beam(&next, i);
-        return all;
+        return {next.beams, next.beams + next.count};
     }
 
     // Carries the last step out in the session.
@@ -68,4 +67,5 @@ class Beams {
     std::unique_ptr<croupier_beams, Close> beams_;
 };
 
+}  // namespace abi_1_0
 }  // namespace croupier::client

@@ -18,7 +18,7 @@ extern "C" {
 /* NOLINTBEGIN(modernize-use-using): this header is C. */
 typedef struct croupier_session croupier_session;
 
-/* croupier_open_options_init() fills in the defaults; vocab must be set. */
+/* croupier_open_options_init() fills in the defaults; vocab and dtype must be set. */
 typedef struct croupier_open_options {
     uint32_t size;
     uint32_t version;
@@ -29,7 +29,7 @@ typedef struct croupier_open_options {
     uint32_t tp;
     uint32_t max_batch; /* rows of a step: columns, or the rows of their windows */
     uint32_t steps_in_flight;
-    uint32_t dtype; /* of all rows that writers enqueue; CROUPIER_BF16 unless it is set */
+    uint32_t dtype; /* of all rows that writers enqueue, which nothing else tells: it must be set */
     uint32_t tile;  /* ids in a tile: 1 or 64 */
     uint32_t max_sequences;
     uint32_t max_length; /* prompt and output of one sequence */
@@ -95,7 +95,7 @@ static inline void croupier_open_options_init(croupier_open_options* options) {
     options->tp = 1;
     options->max_batch = 64;
     options->steps_in_flight = 2;
-    options->dtype = CROUPIER_BF16;
+    options->dtype = CROUPIER_DTYPE_UNSET;
     options->tile = 64;
     options->max_sequences = 256;
     options->max_length = 8192;
@@ -104,6 +104,7 @@ static inline void croupier_open_options_init(croupier_open_options* options) {
     options->max_list_tokens = 2048; /* all stop strings that a sequence may have need 1,040 */
 }
 
+/* croupier_column_of() begins one; it may grow. */
 typedef struct croupier_column {
     uint64_t uid;
     const uint32_t* mask; /* grammar masks, (vocab + 31) / 32 words for each row; NULL: all allowed */
@@ -116,17 +117,24 @@ typedef struct croupier_column {
     uint32_t reserved; /* 0 */
 } croupier_column;
 
+/* One row of the sequence, where all tokens are allowed. */
+static inline croupier_column croupier_column_of(uint64_t uid) {
+    croupier_column column;
+    memset(&column, 0, sizeof(column));
+    column.uid = uid;
+    column.rows = 1;
+    return column;
+}
+
 typedef struct croupier_step {
     uint32_t size;
     uint32_t version;
     uint64_t step;
-    uint32_t count;                     /* rows of all columns */
-    uint16_t refused;                   /* not 0: the whole step was refused, with this decision error */
-    uint16_t reserved;                  /* 0 */
-    const croupier_decision* decisions; /* valid until the next call on the session */
-    size_t decision_size;               /* of one element: croupier_step_decision() reads them */
-    size_t logprob_size;                /* of one element of a decision's `best` */
-    size_t survivor_size;               /* of one element of a decision's `support` */
+    uint32_t count;        /* rows of all columns */
+    uint16_t refused;      /* not 0: the whole step was refused, with this decision error */
+    uint16_t reserved;     /* 0 */
+    const void* decisions; /* croupier_step_decision() reads them; valid until the next call on the session */
+    size_t decision_size;  /* of one of them */
 } croupier_step;
 
 static inline void croupier_step_init(croupier_step* step) {
@@ -135,31 +143,13 @@ static inline void croupier_step_init(croupier_step* step) {
     step->version = CROUPIER_ABI_VERSION;
 }
 
-/* The decision of a column; what the library does not know of is 0. */
-static inline croupier_decision croupier_step_decision(const croupier_step* step, size_t column) {
+/* The decision of a row, the columns' rows one after another; what the library does not know of is 0. */
+static inline croupier_decision croupier_step_decision(const croupier_step* step, size_t row) {
     croupier_decision decision;
     const size_t known = step->decision_size < sizeof(decision) ? step->decision_size : sizeof(decision);
     memset(&decision, 0, sizeof(decision));
-    memcpy(&decision, (const char*)step->decisions + column * step->decision_size, known);
+    memcpy(&decision, (const char*)step->decisions + row * step->decision_size, known);
     return decision;
-}
-
-/* The i-th of a decision's best log-probs, and of what its token was drawn from; likewise. */
-static inline croupier_logprob croupier_step_logprob(const croupier_step* step,
-                                                     const croupier_decision* decision, size_t i) {
-    croupier_logprob one;
-    const size_t known = step->logprob_size < sizeof(one) ? step->logprob_size : sizeof(one);
-    memset(&one, 0, sizeof(one));
-    memcpy(&one, (const char*)decision->best + i * step->logprob_size, known);
-    return one;
-}
-static inline croupier_survivor croupier_step_survivor(const croupier_step* step,
-                                                       const croupier_decision* decision, size_t i) {
-    croupier_survivor one;
-    const size_t known = step->survivor_size < sizeof(one) ? step->survivor_size : sizeof(one);
-    memset(&one, 0, sizeof(one));
-    memcpy(&one, (const char*)decision->support + i * step->survivor_size, known);
-    return one;
 }
 
 /* The library's release, such as "1.0.0". */
@@ -201,8 +191,8 @@ int croupier_truncate(croupier_session* session, uint64_t uid, uint32_t outputs,
  * flight, nor be in a session on another host. Mirostat and adaptive-p begin anew. */
 int croupier_append(croupier_session* session, uint64_t uid, const int32_t* tokens, size_t count,
                     croupier_error* error);
-/* The uids of live sequences; returns how many there are, writes at most `room`. */
-size_t croupier_list(const croupier_session* session, uint64_t* uids, size_t room);
+/* The uids of live sequences; returns how many there are or -1, writes at most `room`. */
+int64_t croupier_list(const croupier_session* session, uint64_t* uids, size_t room, croupier_error* error);
 /* A live sequence's output, as far as steps were waited for; returns its length or -1, writes at most `room`.
  */
 int64_t croupier_output(const croupier_session* session, uint64_t uid, int32_t* tokens, size_t room,

@@ -1,4 +1,7 @@
-// The client in C++: a thin, header-only cover over the C ABI of include/croupier/client.h.
+// The client in C++: a thin, header-only cover over the C ABI of include/croupier/client.h. Its classes grow
+// with the C structs: the inline namespace has the ABI's version, so that binaries of several versions can be
+// in one process. Do not hand such an object from one to the other, and include this header in place of
+// declaring one.
 #pragma once
 
 // GCC 10 has std::span and a number of its own for -std=c++20.
@@ -18,6 +21,8 @@
 #include "croupier/client.h"
 
 namespace croupier::client {
+inline namespace abi_1_0 {
+static_assert(CROUPIER_ABI_VERSION == 0x10000, "the namespace has its major and minor number");
 
 class Failure : public std::runtime_error {
   public:
@@ -57,43 +62,37 @@ struct TextStop {
     bool operator==(const TextStop&) const = default;
 };
 
-// The decisions of a step, valid until the next call on the session.
+// The decisions of a step's rows, valid until the next call on the session.
 class Decisions {
   public:
     class Iterator {
       public:
-        Iterator(const croupier_step* step, std::size_t column) : step_(step), column_(column) {}
-        croupier_decision operator*() const { return croupier_step_decision(step_, column_); }
+        Iterator(const croupier_step* step, std::size_t row) : step_(step), row_(row) {}
+        croupier_decision operator*() const { return croupier_step_decision(step_, row_); }
         Iterator& operator++() {
-            ++column_;
+            ++row_;
             return *this;
         }
-        bool operator!=(const Iterator& other) const { return column_ != other.column_; }
+        bool operator!=(const Iterator& other) const { return row_ != other.row_; }
 
       private:
         const croupier_step* step_;
-        std::size_t column_;
+        std::size_t row_;
     };
 
     explicit Decisions(const croupier_step& step) : step_(step) {}
     std::size_t size() const { return step_.count; }
     bool empty() const { return step_.count == 0; }
-    croupier_decision operator[](std::size_t column) const { return croupier_step_decision(&step_, column); }
+    croupier_decision operator[](std::size_t row) const { return croupier_step_decision(&step_, row); }
     Iterator begin() const { return {&step_, 0}; }
     Iterator end() const { return {&step_, step_.count}; }
 
     // The best log-probs of one of them, and what its token was drawn from.
     std::vector<croupier_logprob> best(const croupier_decision& decision) const {
-        std::vector<croupier_logprob> all;
-        for (std::uint32_t i = 0; i < decision.best_count; ++i)
-            all.push_back(croupier_step_logprob(&step_, &decision, i));
-        return all;
+        return {decision.best, decision.best + decision.best_count};
     }
     std::vector<croupier_survivor> support(const croupier_decision& decision) const {
-        std::vector<croupier_survivor> all;
-        for (std::uint32_t i = 0; i < decision.support_count; ++i)
-            all.push_back(croupier_step_survivor(&step_, &decision, i));
-        return all;
+        return {decision.support, decision.support + decision.support_count};
     }
 
   private:
@@ -170,8 +169,11 @@ class Session {
     }
 
     std::vector<std::uint64_t> live() const {
-        std::vector<std::uint64_t> uids(croupier_list(handle(), nullptr, 0));
-        uids.resize(croupier_list(handle(), uids.data(), uids.size()));
+        croupier_error error{};
+        const std::int64_t count = croupier_list(handle(), nullptr, 0, &error);
+        if (count < 0) throw Failure(error);
+        std::vector<std::uint64_t> uids(static_cast<std::size_t>(count));
+        croupier_list(handle(), uids.data(), uids.size(), nullptr);
         return uids;
     }
 
@@ -232,7 +234,7 @@ class Session {
 
     std::uint32_t in_flight() const { return croupier_in_flight(handle()); }
 
-    std::optional<Step> wait(std::uint32_t timeout_ms) {
+    [[nodiscard]] std::optional<Step> wait(std::uint32_t timeout_ms) {
         croupier_error error{};
         croupier_step step;
         croupier_step_init(&step);
@@ -263,4 +265,5 @@ class Session {
     std::unique_ptr<croupier_session, Detach> session_;
 };
 
+}  // namespace abi_1_0
 }  // namespace croupier::client

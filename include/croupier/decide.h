@@ -62,8 +62,8 @@ typedef struct croupier_answer {
     uint32_t version;
     int32_t token; /* -1 when error is not 0 */
     float logprob;
-    uint32_t rank; /* of the token; 0 where no log-probs were asked for */
-    uint32_t position;
+    uint32_t rank;         /* of the token; 0 where no log-probs were asked for */
+    uint32_t output_index; /* of the token in its sequence's output, from 0 on */
     uint16_t flags;
     uint16_t error;    /* CROUPIER_DECISION_... */
     uint32_t reserved; /* 0 */
@@ -71,10 +71,8 @@ typedef struct croupier_answer {
     double feedback_weight;
     const croupier_logprob* best;
     size_t best_count;
-    size_t best_size; /* of one element */
     const croupier_survivor* support;
     size_t support_count;
-    size_t support_size;  /* of one element */
     size_t support_total; /* how many were left to draw from; 0 where none were asked for */
 } croupier_answer;
 
@@ -96,7 +94,8 @@ int croupier_decide(croupier_decider* decider, const croupier_row* row, const cr
                     croupier_answer* answer, croupier_error* error);
 
 const char* croupier_decide_error_name(uint32_t code);
-const char* croupier_decide_error_text(uint16_t error);
+/* Of a decision's error (croupier_answer.error). */
+const char* croupier_decide_decision_error_text(uint16_t error);
 
 /* NOLINTEND(modernize-use-using) */
 

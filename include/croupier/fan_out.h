@@ -82,11 +82,13 @@ void croupier_fan_out_close(croupier_fan_out* fan_out);
 
 /* The root's. CROUPIER_FAN_OUT_BUSY: a member has not received what is under way, and nothing was sent. */
 int croupier_fan_out_send(croupier_fan_out* fan_out, const void* record, size_t size, croupier_error* error);
-/* The root's. 1, an answer and who gave it; 0: there was none within timeout_ms (0: only a look). */
+/* The root's. 1, an answer, valid until the next call, and who gave it; 0: there was none within timeout_ms
+ * (0: only a look). */
 int croupier_fan_out_receive_answer(croupier_fan_out* fan_out, uint32_t timeout_ms, uint32_t* member,
                                     const void** answer, size_t* size, croupier_error* error);
 
-/* Another member's. 1 and a record; 0: there was none within timeout_ms (0: only a look). */
+/* Another member's. 1 and a record, valid until the next call; 0: there was none within timeout_ms (0: only a
+ * look). */
 int croupier_fan_out_receive(croupier_fan_out* fan_out, uint32_t timeout_ms, const void** record,
                              size_t* size, croupier_error* error);
 /* Another member's. CROUPIER_FAN_OUT_BUSY: the root does not read its answers, and nothing was sent. */

@@ -3,8 +3,9 @@
  * How a struct grows: it begins with the size that its caller's compiler gave it and with the version of the
  * caller's headers; the inline functions croupier_..._init() write both. A later version adds fields at the
  * end, whose zero means "off": what an older caller's struct lacks is off, and what a newer caller has set
- * that this library does not know is refused, with its place and both versions. Arrays come with the size of
- * one element for the same reason. croupier_error alone never grows.
+ * that this library does not know is refused, with its place and both versions. An array whose elements grow
+ * comes with the size of one. Structs that have neither a size nor such an array never grow. What a struct
+ * points to is read during the call, unless the struct says otherwise.
  */
 #ifndef CROUPIER_TYPES_H
 #define CROUPIER_TYPES_H
@@ -179,12 +180,13 @@ static inline void croupier_params_init(croupier_params* params) {
     params->dry_allowed_length = 2;
 }
 
+/* Never grows. */
 typedef struct croupier_bias {
     int32_t token;
     float bias;
 } croupier_bias;
 
-/* So many bytes of UTF-8. */
+/* So many bytes of UTF-8. Never grows. */
 typedef struct croupier_string {
     const char* bytes;
     size_t count;
@@ -204,7 +206,6 @@ typedef struct croupier_sequence {
     size_t output_count;
     const croupier_bias* bias;
     size_t bias_count;
-    size_t bias_size; /* of one element */
     const int32_t* stop_ids;
     size_t stop_count;
     const int32_t* allowed_ids; /* none: all are allowed */
@@ -224,7 +225,6 @@ static inline void croupier_sequence_init(croupier_sequence* sequence) {
     memset(sequence, 0, sizeof(*sequence));
     sequence->size = (uint32_t)sizeof(*sequence);
     sequence->version = CROUPIER_ABI_VERSION;
-    sequence->bias_size = sizeof(croupier_bias);
 }
 
 /* Of a decision: what it did. */
@@ -235,7 +235,8 @@ enum {
     CROUPIER_STOPPED_STRING = 64, /* a stop string: stop_string, stop_begin */
     CROUPIER_STOPPED_LOOP = 128,  /* loop_count repeats of its tail */
     CROUPIER_STOPPED_JSON = 256,  /* a finished JSON value: stop_begin */
-    CROUPIER_STOPPED = 455,
+    CROUPIER_STOPPED =
+        8135, /* any of them, and of 512 to 4096, which later versions may give to other stops */
     CROUPIER_GREEDY = 8,
     CROUPIER_TRUNCATED = 16,
     CROUPIER_SUPPORT_CUT = 32 /* more tokens were left to draw from than the request asked for */
@@ -264,13 +265,14 @@ enum {
     CROUPIER_DECISION_BAD_INPUT = 16
 };
 
+/* Never grows. */
 typedef struct croupier_logprob {
     int32_t token;
     float logprob;
     uint32_t rank; /* 1 + the number of tokens strictly above */
 } croupier_logprob;
 
-/* A token that was left to draw from. */
+/* A token that was left to draw from. Never grows. */
 typedef struct croupier_survivor {
     int32_t token;
     uint32_t reserved;
@@ -281,7 +283,7 @@ typedef struct croupier_decision {
     uint64_t uid;
     int32_t token; /* -1 when error is not 0 */
     float logprob;
-    uint32_t position;
+    uint32_t output_index; /* of the token in its sequence's output, from 0 on */
     uint16_t flags;
     uint16_t error;               /* CROUPIER_DECISION_... */
     const croupier_logprob* best; /* as many as the request asked for, or all that there are */
@@ -301,7 +303,8 @@ typedef struct croupier_decision {
     uint32_t reserved;
 } croupier_decision;
 
-/* What a session can be asked for at most; a daemon's configuration may allow less. */
+/* What a session can be asked for at most; a daemon's configuration may allow less. But for
+ * CROUPIER_MAX_ORDER they may rise in 1.x: no array should have its size from them. */
 enum {
     CROUPIER_MAX_VOCAB = 1 << 20,
     CROUPIER_MAX_BATCH = 16384,

@@ -177,10 +177,10 @@ int croupier_writer_get_info(const croupier_writer* writer, croupier_writer_info
 int croupier_writer_get_state(const croupier_writer* writer, croupier_writer_state* state,
                               croupier_error* error);
 
-/* The oldest step in flight that wants this rank's slice and is not begun: 1, its number and its columns;
- * 0: there was none within timeout_ms (0: only a look), or there will be none, because the session was
- * closed or taken over: croupier_writer_state.ended is 1, and the call returned at once. */
-int croupier_writer_wait_step(croupier_writer* writer, uint32_t timeout_ms, uint64_t* step, uint32_t* columns,
+/* The oldest step in flight that wants this rank's slice and is not begun: 1, its number and its rows, of
+ * whatever columns; 0: there was none within timeout_ms (0: only a look). Fails with session_closed, and at
+ * once, when there will be none: croupier_writer_state.ended is 1. */
+int croupier_writer_wait_step(croupier_writer* writer, uint32_t timeout_ms, uint64_t* step, uint32_t* rows,
                               croupier_error* error);
 
 /* Queues the step for the next enqueue, without waiting for the GPU. CROUPIER_WRITER_BUSY:
@@ -236,20 +236,21 @@ int croupier_writer_enqueue_head(croupier_writer* writer, void* stream, const cr
  * randoms: Philox4x32-10 of each column's seed, child and position in prompt and output together. */
 int croupier_writer_enqueue_randoms(croupier_writer* writer, void* stream, croupier_error* error);
 
-/* Whether every column of a step that this writer began is decided: 1, or 0 when that did not come within
+/* Whether every row of a step that this writer began is decided: 1, or 0 when that did not come within
  * timeout_ms (0: only a look). Fails when its slot holds a later step, whose submission says that the
  * scheduler has the tokens. */
 int croupier_writer_wait_tokens(croupier_writer* writer, uint64_t step, uint32_t timeout_ms,
                                 croupier_error* error);
 
 /* The tokens of a step that croupier_writer_wait_tokens() saw decided, straight from the segment and without
- * the scheduler: enqueues their way to `tokens`, an int32 a column in the memory of the writer's device. -1
- * where a decision is an error. Before the next step's slice is enqueued on the same stream. */
+ * the scheduler: enqueues their way to `tokens`, an int32 for each row of the step in the memory of the
+ * writer's device. -1 where a decision is an error. Before the next step's slice is enqueued on the same
+ * stream. */
 int croupier_writer_enqueue_tokens(croupier_writer* writer, void* stream, uint64_t step, int32_t* tokens,
                                    croupier_error* error);
 
 /* The same of a step that this writer began and that need not be decided yet: what follows in the stream
- * waits for its tokens, at most timeout_ms from now on, and this call does not. A column has -1 where its
+ * waits for its tokens, at most timeout_ms from now on, and this call does not. A row has -1 where its
  * decision is an error or did not come in time, so that a daemon that is dead holds up a GPU for that long
  * and no longer. A lean step's enqueue comes first, or the launch of the graph that replays it, whose stream
  * is the best to wait in: in another one a kernel waits on the GPU for it. Before its enqueue a lean

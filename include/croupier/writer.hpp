@@ -1,4 +1,6 @@
-// The writer in C++: a thin, header-only cover over the C ABI of croupier/writer.h.
+// The writer in C++: a thin, header-only cover over the C ABI of croupier/writer.h. client.hpp says what the
+// inline namespace is for. A writer on the host has the stream nullptr; nullptr on a GPU is CUDA's default
+// stream.
 #pragma once
 
 #if __cplusplus < 201703L
@@ -14,6 +16,8 @@
 #include "croupier/writer.h"
 
 namespace croupier::writer {
+inline namespace abi_1_0 {
+static_assert(CROUPIER_ABI_VERSION == 0x10000, "the namespace has its major and minor number");
 
 class Failure : public std::runtime_error {
   public:
@@ -32,7 +36,7 @@ struct Options : croupier_writer_options {
 // A step in flight that wants this rank's slice.
 struct WantedStep {
     std::uint64_t step = 0;
-    std::uint32_t columns = 0;
+    std::uint32_t rows = 0;
 };
 
 class Writer {
@@ -59,60 +63,60 @@ class Writer {
         return state;
     }
 
-    std::optional<WantedStep> wait_step(std::uint32_t timeout_ms) {
+    [[nodiscard]] std::optional<WantedStep> wait_step(std::uint32_t timeout_ms) {
         croupier_error error{};
         WantedStep wanted;
         const int got =
-            croupier_writer_wait_step(writer_.get(), timeout_ms, &wanted.step, &wanted.columns, &error);
+            croupier_writer_wait_step(writer_.get(), timeout_ms, &wanted.step, &wanted.rows, &error);
         if (got < 0) throw Failure(error);
         return got == 0 ? std::nullopt : std::optional(wanted);
     }
 
     // False: busy, as croupier_writer_begin() says.
-    bool begin(std::uint64_t step) {
+    [[nodiscard]] bool begin(std::uint64_t step) {
         croupier_error error{};
         const int status = croupier_writer_begin(writer_.get(), step, &error);
         if (status < 0) throw Failure(error);
         return status != CROUPIER_WRITER_BUSY;
     }
 
-    void enqueue(const void* logits, std::uint64_t row_stride, void* stream = nullptr) {
+    void enqueue(const void* logits, std::uint64_t row_stride, void* stream) {
         croupier_error error{};
         if (croupier_writer_enqueue(writer_.get(), stream, logits, row_stride, &error) != 0)
             throw Failure(error);
     }
 
-    void enqueue_head(const croupier_head& head, const croupier_rows& rows, void* stream = nullptr) {
+    void enqueue_head(const croupier_head& head, const croupier_rows& rows, void* stream) {
         croupier_error error{};
         if (croupier_writer_enqueue_head(writer_.get(), stream, &head, &rows, &error) != 0)
             throw Failure(error);
     }
 
-    void enqueue_rows(const croupier_rows& rows, void* stream = nullptr) {
+    void enqueue_rows(const croupier_rows& rows, void* stream) {
         croupier_error error{};
         if (croupier_writer_enqueue_rows(writer_.get(), stream, &rows, &error) != 0) throw Failure(error);
     }
 
-    void enqueue_randoms(void* stream = nullptr) {
+    void enqueue_randoms(void* stream) {
         croupier_error error{};
         if (croupier_writer_enqueue_randoms(writer_.get(), stream, &error) != 0) throw Failure(error);
     }
 
-    bool wait_tokens(std::uint64_t step, std::uint32_t timeout_ms) {
+    [[nodiscard]] bool wait_tokens(std::uint64_t step, std::uint32_t timeout_ms) {
         croupier_error error{};
         const int there = croupier_writer_wait_tokens(writer_.get(), step, timeout_ms, &error);
         if (there < 0) throw Failure(error);
         return there == 1;
     }
 
-    void enqueue_tokens(std::uint64_t step, std::int32_t* tokens, void* stream = nullptr) {
+    void enqueue_tokens(std::uint64_t step, std::int32_t* tokens, void* stream) {
         croupier_error error{};
         if (croupier_writer_enqueue_tokens(writer_.get(), stream, step, tokens, &error) != 0)
             throw Failure(error);
     }
 
     void enqueue_awaited_tokens(std::uint64_t step, std::uint32_t timeout_ms, std::int32_t* tokens,
-                                void* stream = nullptr) {
+                                void* stream) {
         croupier_error error{};
         if (croupier_writer_enqueue_awaited_tokens(writer_.get(), stream, step, timeout_ms, tokens, &error) !=
             0)
@@ -131,4 +135,5 @@ class Writer {
     std::unique_ptr<croupier_writer, Detach> writer_;
 };
 
+}  // namespace abi_1_0
 }  // namespace croupier::writer

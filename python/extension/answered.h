@@ -20,7 +20,7 @@ void bind_answered(nb::class_<Answered>& bound) {
             "rank", [](const Answered& self) { return self.plain.rank; },
             "the token's, from 1; 0 where no log-probs were asked for")
         .def_prop_ro(
-            "position", [](const Answered& self) { return self.plain.position; },
+            "output_index", [](const Answered& self) { return self.plain.output_index; },
             "the token's place in the output")
         .def_prop_ro(
             "flags", [](const Answered& self) { return self.plain.flags; },

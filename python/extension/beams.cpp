@@ -111,9 +111,7 @@ nb::list Beams::step(nb::handle given, nb::handle is_all) {
         checked([&](croupier_error* error) {
             return croupier_beam_step(beams, rows.plain().data(), rows.plain().size(), &plain, error);
         });
-        std::vector<croupier_beam> copies;
-        for (std::size_t i = 0; i < plain.count; ++i) copies.push_back(croupier_beam_next_beam(&plain, i));
-        return copies;
+        return std::vector<croupier_beam>(plain.beams, plain.beams + plain.count);
     });
     is_over_ = next.empty();
     nb::list all;

@@ -29,9 +29,9 @@ struct Answer {
 };
 
 Answer copy_of(const croupier_answer& answer) {
-    Answer copy{answer, {}, {}};
-    append_copies(copy.best, answer.best, answer.best_count, answer.best_size);
-    append_copies(copy.support, answer.support, answer.support_count, answer.support_size);
+    Answer copy{answer,
+                {answer.best, answer.best + answer.best_count},
+                {answer.support, answer.support + answer.support_count}};
     copy.plain.best = nullptr;
     copy.plain.support = nullptr;
     return copy;
@@ -132,7 +132,8 @@ void bind_answer(nb::module_& module) {
     bind_answered(answer);
     answer
         .def_prop_ro(
-            "error_text", [](const Answer& self) { return croupier_decide_error_text(self.plain.error); },
+            "error_text",
+            [](const Answer& self) { return croupier_decide_decision_error_text(self.plain.error); },
             "the error in words")
         .def_prop_ro(
             "feedback",
@@ -144,7 +145,7 @@ void bind_answer(nb::module_& module) {
         .def("__repr__", [](const Answer& self) {
             const std::uint16_t error = self.plain.error;
             return "Answer(token=" + std::to_string(self.plain.token) + (error == 0 ? "" : ", error: ") +
-                   (error == 0 ? "" : croupier_decide_error_text(error)) + ")";
+                   (error == 0 ? "" : croupier_decide_decision_error_text(error)) + ")";
         });
 }
 

@@ -109,6 +109,7 @@ const char* transport_name(std::uint32_t transport) {
 
 OpenOptions::OpenOptions(const nb::kwargs& given) : plain_() {
     croupier_open_options_init(&plain_);
+    plain_.dtype = CROUPIER_BF16;  // Writer looks at the dtype of the arrays that it is given.
     for (const auto& [name, value] : given) set(nb::cast<std::string>(name), value);
     require_all_blocks();
     require_all_ranks();

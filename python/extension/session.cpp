@@ -146,8 +146,12 @@ class Session {
 
     std::vector<std::uint64_t> list() {
         return held_.use([](croupier_session* session) {
-            std::vector<std::uint64_t> uids(croupier_list(session, nullptr, 0));
-            croupier_list(session, uids.data(), uids.size());
+            const auto list = [&](std::uint64_t* uids, std::size_t room) {
+                return static_cast<std::size_t>(checked(
+                    [&](croupier_error* error) { return croupier_list(session, uids, room, error); }));
+            };
+            std::vector<std::uint64_t> uids(list(nullptr, 0));
+            list(uids.data(), uids.size());
             return uids;
         });
     }

@@ -15,9 +15,9 @@ namespace {
 
 // As an object of its own, whose arrays are null.
 Decision copy_of(const croupier_decision& decision) {
-    Decision copy{decision, {}, {}};
-    append_copies(copy.best, decision.best, decision.best_count, sizeof(croupier_logprob));
-    append_copies(copy.support, decision.support, decision.support_count, sizeof(croupier_survivor));
+    Decision copy{decision,
+                  {decision.best, decision.best + decision.best_count},
+                  {decision.support, decision.support + decision.support_count}};
     copy.plain.best = nullptr;
     copy.plain.support = nullptr;
     return copy;
@@ -117,10 +117,10 @@ void bind_decision(nb::module_& module) {
 
 Step::Step(const croupier_step& plain) : step(plain.step), refused(plain.refused) {
     decisions.reserve(plain.count);
-    for (std::size_t column = 0; column < plain.count; ++column) {
-        const croupier_decision& decision = decisions.emplace_back(croupier_step_decision(&plain, column));
-        append_copies(best, decision.best, decision.best_count, plain.logprob_size);
-        append_copies(support, decision.support, decision.support_count, plain.survivor_size);
+    for (std::size_t row = 0; row < plain.count; ++row) {
+        const croupier_decision& decision = decisions.emplace_back(croupier_step_decision(&plain, row));
+        best.insert(best.end(), decision.best, decision.best + decision.best_count);
+        support.insert(support.end(), decision.support, decision.support + decision.support_count);
     }
     // Now that the arrays grow no more.
     const croupier_logprob* next_best = best.data();

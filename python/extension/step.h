@@ -36,18 +36,6 @@ struct Step {
     std::vector<croupier_survivor> support;
 };
 
-// Elements of the C ABI, which have another size in a library of another version.
-template <typename Element>
-void append_copies(std::vector<Element>& to, const Element* first, std::size_t count, std::size_t size) {
-    if (size == sizeof(Element)) {
-        to.insert(to.end(), first, first + count);
-        return;
-    }
-    for (std::size_t i = 0; i < count; ++i)
-        std::memcpy(&to.emplace_back(), reinterpret_cast<const char*>(first) + i * size,
-                    std::min(size, sizeof(Element)));
-}
-
 // In memory of its own. `format` is of Python's struct module.
 template <typename Value>
 nb::object view_of(const std::vector<Value>& values, const char* format) {

@@ -118,7 +118,7 @@ nb::list ended_by_strings(const Step& step) {
     for (std::size_t column = 0; column < step.decisions.size(); ++column) {
         const croupier_decision& decision = step.decisions[column];
         if ((decision.flags & CROUPIER_STOPPED_STRING) != 0)
-            ended.append(nb::make_tuple(column, decision.position + 1));
+            ended.append(nb::make_tuple(column, decision.output_index + 1));
     }
     return ended;
 }

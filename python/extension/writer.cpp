@@ -105,11 +105,7 @@ WriterState Writer::state() {
 
 std::optional<std::pair<std::uint64_t, std::uint32_t>> Writer::wait_step(nb::handle seconds) {
     return wait_in_slices(Deadline(seconds), [&](std::uint32_t slice_ms) {
-        return held_.use([&](croupier_writer* writer) {
-            const auto wanted = look(writer, slice_ms);
-            if (!wanted) refuse_ended(writer);
-            return wanted;
-        });
+        return held_.use([&](croupier_writer* writer) { return look(writer, slice_ms); });
     });
 }
 
@@ -122,7 +118,8 @@ bool Writer::begin(nb::handle given) {
                 "or abandon(), before another step is begun");
         }
         // What this step's rows are checked against later is told with the oldest one that wants them.
-        const auto wanted = look(writer, 0);
+        // Of a session that has ended, begin itself says why.
+        const auto wanted = state_of(writer).ended == 0 ? look(writer, 0) : std::nullopt;
         const int status =
             checked([&](croupier_error* error) { return croupier_writer_begin(writer, step, error); });
         if (status == CROUPIER_WRITER_BUSY) return false;

@@ -135,7 +135,7 @@ def test_a_decider_answers_support_and_feedback() -> None:
     assert first.feedback != (0.0, 0.0)
     second = decider.decide(logits, [0], [first.token], params=mirostat, feedback=first.feedback)
     assert second.feedback != first.feedback
-    assert second.position == 1
+    assert second.output_index == 1
     with pytest.raises(croupier.Error, match=r"\(5,\)|is \(5\)"):
         decider.decide(np.zeros(5, np.float32))
 

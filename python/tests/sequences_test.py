@@ -46,7 +46,7 @@ def test_a_window_brings_the_tokens_that_were_drafted_right(daemon: Daemon, name
         decided = session.wait(PATIENCE)
         assert decided.tokens.tolist() == [best(1, 0), best(1, 1), best(1, 2), best(2, 0), -1]
         assert decided.errors.tolist() == [0, 0, 0, 0, croupier.DecisionError.REJECTED]
-        assert [each.position for each in decided.decisions[:4]] == [0, 1, 2, 0]
+        assert [each.output_index for each in decided.decisions[:4]] == [0, 1, 2, 0]
         assert session.output(1) == [best(1, position) for position in range(3)]
         assert session.output(2) == [best(2, 0)]
         first, second = decided.tokens.tolist()[:3], [best(2, 0)]
@@ -131,7 +131,7 @@ def test_truncate_voids_what_is_in_flight(daemon: Daemon, name: str) -> None:
         assert void.errors.tolist() == [13]
         assert session.output(1) == [best(1, 0)]
         engine.outputs[1] = session.output(1)
-        assert engine.step().decisions[0].position == 1
+        assert engine.step().decisions[0].output_index == 1
         fails("bad_argument", lambda: session.truncate(1, 99))
         fails("unknown_sequence", lambda: session.truncate(2, 0))
         fails("bad_argument", lambda: session.truncate(1, -1), "outputs is -1")

@@ -163,7 +163,7 @@ class Engine:
         for column, uid in enumerate(uids):
             mask = None if masks is None else masks[column]
             answer, decision = self.in_process(uid, rows[column], mask), decided.decisions[column]
-            assert (decision.token, decision.error, decision.position) == (
+            assert (decision.token, decision.error, decision.output_index) == (
                 answer.token,
                 answer.error,
                 len(self.outputs[uid]),

@@ -173,7 +173,7 @@ def test_verify_mode_keeps_the_first_differences_and_counts_all(tmp_path: Path) 
     said: list[str] = []
     verifier = Verifier(64, 16, str(tmp_path / "report"), said.append)
     for step in range(250):
-        verifier._tell(step, "r", SimpleNamespace(position=step, token=1), SimpleNamespace(token=2))
+        verifier._tell(step, "r", SimpleNamespace(output_index=step, token=1), SimpleNamespace(token=2))
     assert len(verifier.differing) == 100
     assert len(said) == 20
     verifier._save()
@@ -197,11 +197,11 @@ def test_verify_mode_s_report_has_what_differs_before_the_engine_ends(tmp_path: 
     sequence = SimpleNamespace(request=request, prompt=[1], uid=7)
     rows = np.zeros((1, 64), dtype=np.float32)
     rows[0, 5] = 9.0
-    answer = SimpleNamespace(decisions=[SimpleNamespace(error=0, position=0, token=6)])
+    answer = SimpleNamespace(decisions=[SimpleNamespace(error=0, output_index=0, token=6)])
     verifier.look(3, ["r"], [sequence], None, rows, answer, SimpleNamespace(output=lambda uid: [6]))
     found = json.loads(report.read_text())
     assert (found["verified"], found["differ"]) == (1, 1)
-    assert found["differing"] == [{"step": 3, "request": "r", "position": 0, "daemon": 6, "here": 5}]
+    assert found["differing"] == [{"step": 3, "request": "r", "output_index": 0, "daemon": 6, "here": 5}]
 
 
 def test_a_verify_report_that_cannot_be_written_is_refused_by_name(tmp_path: Path) -> None:

@@ -104,7 +104,7 @@ int main(int argc, char** argv) {
     for (int position = 0; position < STEPS; ++position) {
         static float logits[VOCAB];
         uint64_t step = 0;
-        croupier_column column = {1, NULL, 1, 0};
+        const croupier_column column = croupier_column_of(1);
         croupier_step decided;
         croupier_decision decision;
         croupier_row row;
@@ -125,7 +125,7 @@ int main(int argc, char** argv) {
         sequence.output = output;
         sequence.output_count = (size_t)position;
         need(croupier_decide(decider, &row, &sequence, &answer, &error), "decide");
-        if (answer.token != decision.token || answer.position != decision.position || answer.best_count != 3 ||
+        if (answer.token != decision.token || answer.output_index != decision.output_index || answer.best_count != 3 ||
             decision.best_count != 3 || decision.best[2].token != answer.best[2].token || decision.rank != answer.rank ||
             fabsf(answer.logprob - decision.logprob) > 0.0F) {
             fprintf(stderr, "the daemon decided %d, the library %d\n", decision.token, answer.token);

@@ -59,6 +59,7 @@ TEST_CASE("parameters come back from the protocol as they went") {
 TEST_CASE("a session has whole rows unless lean is asked for, which comes back as it went") {
     croupier_open_options options{};
     croupier_open_options_init(&options);
+    options.dtype = CROUPIER_BF16;
     options.vocab = 151936;
     CHECK(options.transport == CROUPIER_TRANSPORT_ROWS);
     const auto transport =
@@ -75,6 +76,7 @@ TEST_CASE("a session has whole rows unless lean is asked for, which comes back a
 TEST_CASE("summaries are off unless they are asked for, and come back from the geometry as they went") {
     croupier_open_options options{};
     croupier_open_options_init(&options);
+    options.dtype = CROUPIER_BF16;
     CHECK(client::geometry_from_abi(options).has_summaries == 0);
     options.summaries = 1;
     const proto::Geometry geometry = client::geometry_from_abi(options);

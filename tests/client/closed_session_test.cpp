@@ -23,7 +23,7 @@ std::string refusal(const std::function<void()>& call) {
 }
 
 void check_refused(Session& session) {
-    const croupier_column column{1, nullptr, 1, 0};
+    const croupier_column column = croupier_column_of(1);
     CHECK(refusal([&] { session.segment_path(); }) == "session_closed");
     CHECK(refusal([&] { session.resumed(); }) == "session_closed");
     CHECK(refusal([&] { session.live(); }) == "session_closed");
@@ -32,7 +32,7 @@ void check_refused(Session& session) {
     CHECK(refusal([&] { session.add({}); }) == "session_closed");
     CHECK(refusal([&] { session.text(1); }) == "session_closed");
     CHECK(refusal([&] { session.submit({&column, 1}); }) == "session_closed");
-    CHECK(refusal([&] { session.wait(0); }) == "session_closed");
+    CHECK(refusal([&] { static_cast<void>(session.wait(0)); }) == "session_closed");
     CHECK(refusal([&] { session.close(); }) == "session_closed");
 }
 
@@ -43,6 +43,7 @@ TEST_CASE("every call on a session that was closed or moved away is refused by n
     REQUIRE(daemon.await_ready());
     const std::string endpoint = daemon.endpoint();
     client::OpenOptions options;
+    options.dtype = CROUPIER_BF16;
     options.endpoint = endpoint.c_str();
     options.vocab = 1000;
     Session first(options);

@@ -98,7 +98,7 @@ std::int32_t greedy_token(client::Session& session, std::int32_t likely) {
     sequence.params.temperature = 0.0;
     sequence.prompt = {1};
     session.add(sequence);
-    const croupier_column column{sequence.uid, nullptr, 1, 0};
+    const croupier_column column = croupier_column_of(sequence.uid);
     const std::uint64_t step = session.submit({&column, 1});
     for (std::uint32_t rank = 0; rank < 3; ++rank) {
         const auto& shard = segment.geometry().shards[rank];

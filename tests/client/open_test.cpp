@@ -23,6 +23,7 @@ namespace {
 // The endpoint has to live as long as the options.
 client::OpenOptions options_for(const char* endpoint) {
     client::OpenOptions options;
+    options.dtype = CROUPIER_BF16;
     options.endpoint = endpoint;
     options.vocab = 1000;
     options.timeout_ms = 20;
@@ -180,13 +181,13 @@ TEST_CASE("a session that is null is refused by name, and asked nothing") {
     refused(croupier_append(nullptr, 1, nullptr, 0, &error));
     refused(croupier_fork(nullptr, 1, 2, 0, 0, &error));
     refused(croupier_text(nullptr, 1, 0, nullptr, 0, &error));
+    refused(croupier_list(nullptr, nullptr, 0, &error));
     refused(croupier_submit(nullptr, nullptr, 0, nullptr, &error));
     refused(croupier_wait(nullptr, 0, &step, &error));
     refused(croupier_event_fd(nullptr, &error));
     refused(croupier_give_up(nullptr, 0, &error));
     refused(croupier_close(nullptr, &error));
     CHECK(croupier_output(nullptr, 1, nullptr, 0, nullptr) == -1);
-    CHECK(croupier_list(nullptr, nullptr, 0) == 0);
     CHECK(croupier_in_flight(nullptr) == 0);
     CHECK(croupier_resumed(nullptr) == 0);
     CHECK(croupier_segment_path(nullptr) == nullptr);
@@ -199,6 +200,14 @@ TEST_CASE("a caller that was built for another ABI is refused with both versions
     const croupier_error error = failed_open(options);
     CHECK(code_of(error) == shm::Errc::wrong_version);
     CHECK_THAT(error.text, Contains("has ABI 99.0") && Contains("this library 1."));
+}
+
+TEST_CASE("a session whose dtype is forgotten is refused: its rows would be read as another one") {
+    client::OpenOptions options;
+    options.vocab = 1000;
+    const croupier_error error = failed_open(options);
+    CHECK(code_of(error) == shm::Errc::bad_argument);
+    CHECK_THAT(error.text, Contains("dtype is not set: CROUPIER_BF16"));
 }
 
 TEST_CASE("an endpoint over tcp needs CURVE keys, and the one that lacks is named") {
@@ -255,6 +264,7 @@ TEST_CASE("a step that is too large to be sent is refused, and the ring proposed
 TEST_CASE("through a relay, masks that no record of a step can have are refused when the session is opened") {
     const croupier_record_channel channel = failing_channel();
     client::OpenOptions options;
+    options.dtype = CROUPIER_BF16;
     options.relay = &channel;
     options.vocab = 131072;
     options.max_batch = 4096;

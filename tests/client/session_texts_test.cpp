@@ -13,7 +13,7 @@ constexpr const char* kTokens = "YQ== 0\nYg== 1\n4g== 2\nWzE= 3\nXSBi 4\n";
 
 croupier_decision decided(std::uint32_t position, std::int32_t token, std::uint16_t flags = 0) {
     croupier_decision decision{};
-    decision.position = position;
+    decision.output_index = position;
     decision.token = token;
     decision.flags = flags;
     return decision;

@@ -63,7 +63,7 @@ TEST_CASE(
         REQUIRE(step);
         REQUIRE(step->decisions.size() == 8);
         for (const auto& decision : step->decisions) {
-            CHECK(decision.position == position);
+            CHECK(decision.output_index == position);
             CHECK(decision.token == undisturbed.streams().at(decision.uid).at(position));
         }
     }

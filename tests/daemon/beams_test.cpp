@@ -295,7 +295,7 @@ TEST_CASE("what a search cannot do in a session is told, and nothing has changed
     REQUIRE(other.beams.step({&row, 1}).size() == 1);
     CHECK_THAT(failure_of([&] { other.beams.fork(session, other.uids); }),
                Contains("a beam goes on with token 5000; allowed in this session: 0 to 199"));
-    const croupier_column column{100, nullptr, 1, 0};
+    const croupier_column column = croupier_column_of(100);
     (void)session.submit({&column, 1});
     CHECK_THAT(refused(search.uids), Contains("sequence 100 stands in 1 steps in flight"));
     session.give_up(1);

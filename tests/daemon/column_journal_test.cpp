@@ -39,6 +39,7 @@ std::uint64_t session_id(const SmallEngine& engine) {
 
 client::Session two_ranks(const DaemonProcess& daemon) {
     client::OpenOptions options;
+    options.dtype = CROUPIER_BF16;
     const std::string endpoint = daemon.endpoint();
     options.endpoint = endpoint.c_str();
     options.name = "engine";
@@ -105,7 +106,7 @@ TEST_CASE(
     session.add(sequence);
     const shm::Plane plane = daemon.plane();
     JournalReader reader(plane, JournalReader::From::now);
-    const croupier_column column{1, nullptr, 1, 0};
+    const croupier_column column = croupier_column_of(1);
     const std::vector<std::uint16_t> row(1024, 0x40C0);
     for (const std::uint32_t late : {1U, 0U}) {
         const std::uint64_t step = session.submit({&column, 1});

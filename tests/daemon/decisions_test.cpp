@@ -126,7 +126,7 @@ TEST_CASE("eight steps in flight give the streams of one at a time") {
     engine.admit(8);
     for (int round = 0; round < kSteps; ++round) {
         for (std::uint64_t uid = 1; uid <= 8; ++uid) {
-            const croupier_column column{uid, nullptr, 1, 0};
+            const croupier_column column = croupier_column_of(uid);
             engine.session().submit({&column, 1});
         }
         for (int i = 0; i < 8; ++i) engine.write();

@@ -50,6 +50,7 @@ class PlainEngine {
     static client::OpenOptions options(const std::string& endpoint, const char* name, std::uint32_t columns,
                                        std::uint32_t slots) {
         client::OpenOptions made;
+        made.dtype = CROUPIER_BF16;
         made.endpoint = endpoint.c_str();
         made.name = name;
         made.vocab = kVocab;

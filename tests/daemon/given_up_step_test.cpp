@@ -130,11 +130,11 @@ TEST_CASE("the columns that are decided when a step is given up keep their token
         for (const auto& decision : given->decisions) {
             const auto output = engine.session().output(decision.uid);
             if (decision.error == 0) {
-                REQUIRE(output.size() == decision.position + 1);
+                REQUIRE(output.size() == decision.output_index + 1);
                 CHECK(output.back() == decision.token);
             } else {
                 CHECK(decision.error == static_cast<std::uint16_t>(DecisionError::given_up));
-                CHECK(output.size() == decision.position);
+                CHECK(output.size() == decision.output_index);
             }
         }
     }

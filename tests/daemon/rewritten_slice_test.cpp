@@ -31,6 +31,7 @@ std::vector<std::uint16_t> row_with(std::uint32_t best, std::uint16_t logit, std
 
 client::Session open(const DaemonProcess& daemon) {
     client::OpenOptions options;
+    options.dtype = CROUPIER_BF16;
     const std::string endpoint = daemon.endpoint();
     options.endpoint = endpoint.c_str();
     options.name = "engine";
@@ -46,7 +47,7 @@ TEST_CASE("a slice that is rewritten after a part of it was published is decided
     const DaemonProcess daemon("{count: 1, wait: spin}");
     client::Session session = open(daemon);
     session.add(greedy());
-    const croupier_column column{1, nullptr, 1, 0};
+    const croupier_column column = croupier_column_of(1);
     auto writer = need(gpu_writer::RankWriter::attach(session.segment_path(), 0));
     for (int round = 0; round < 20; ++round) {
         const std::uint64_t step = session.submit({&column, 1});
@@ -76,7 +77,7 @@ TEST_CASE("a step that is begun again after abandon counts from its first tile, 
     const DaemonProcess daemon;
     client::Session session = open(daemon);
     session.add(greedy());
-    const croupier_column column{1, nullptr, 1, 0};
+    const croupier_column column = croupier_column_of(1);
     croupier_writer_options options;
     croupier_writer_options_init(&options);
     const std::string path = session.segment_path();

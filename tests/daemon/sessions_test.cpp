@@ -108,6 +108,7 @@ TEST_CASE("every quota refuses what is beyond it, naming its key, and lets its l
     CHECK_THAT(beyond(&EngineShape::max_length), Contains("sessions.max_sequence_tokens"));
     CHECK_THAT(beyond(&EngineShape::max_support), Contains("sessions.max_support"));
     client::OpenOptions lists;
+    lists.dtype = CROUPIER_BF16;
     const std::string endpoint = daemon.endpoint();
     lists.endpoint = endpoint.c_str();
     lists.name = "beyond";
@@ -206,7 +207,7 @@ TEST_CASE("a takeover fences the old client: its calls are refused and counted, 
     shape.takeover = true;
     SmallEngine taken(daemon.endpoint(), "engine", shape);
     CHECK_THAT(failure_of([&] { old.submit(); }), Contains("stale_epoch") && Contains("taken over"));
-    CHECK_THAT(failure_of([&] { old.session().wait(1000); }), Contains("stale_epoch"));
+    CHECK_THAT(failure_of([&] { static_cast<void>(old.session().wait(1000)); }), Contains("stale_epoch"));
     CHECK_THROWS_WITH(old.write(step), Contains("fenced"));
     CHECK(segment.value().header().counter(SessionCounter::stale_epoch_refused).load() >= 3);
     taken.admit(8);

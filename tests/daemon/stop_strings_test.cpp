@@ -240,6 +240,7 @@ TEST_CASE("special tokens are a part of the text where a request asks for them")
         "added_tokens": [{"id": 2, "content": "<s>", "special": true}]})";
     const TokenizerFile file(tokenizer);
     client::OpenOptions options;
+    options.dtype = CROUPIER_BF16;
     const std::string endpoint = daemon.endpoint();
     options.endpoint = endpoint.c_str();
     options.name = "special";
@@ -267,6 +268,7 @@ TEST_CASE("a session takes as many and as long stop strings as there may be, by 
     const DaemonProcess daemon;
     const TokenizerFile tokenizer(tiktoken_file(small_alphabet_pieces(kVocab)));
     client::OpenOptions options;
+    options.dtype = CROUPIER_BF16;
     const std::string endpoint = daemon.endpoint();
     options.endpoint = endpoint.c_str();
     options.vocab = kVocab;
@@ -299,6 +301,7 @@ TEST_CASE("a tokenizer that is none is refused when the session is opened") {
     const DaemonProcess daemon;
     const auto refusal = [&](const std::string& path) {
         client::OpenOptions options;
+        options.dtype = CROUPIER_BF16;
         const std::string endpoint = daemon.endpoint();
         options.endpoint = endpoint.c_str();
         options.vocab = kVocab;
@@ -323,6 +326,7 @@ TEST_CASE("a table of tokens beyond max_message_bytes is refused at once, with t
                                "control: {endpoint: \"" + endpoint + "\", max_message_bytes: 64KiB}");
     const TokenizerFile tokenizer(tiktoken_file(small_alphabet_pieces(40'000)));
     client::OpenOptions options;
+    options.dtype = CROUPIER_BF16;
     options.endpoint = endpoint.c_str();
     options.vocab = 40'000;
     options.tokenizer = tokenizer.path().c_str();
@@ -394,6 +398,7 @@ TEST_CASE("a broken table of tokens changes texts and nothing else") {
     for (std::uint64_t uid = 1; uid <= 4; ++uid) neighbour.admit(random_sequence(uid, random));
     for (int round = 0; round < 20; ++round) {
         client::OpenOptions options;
+        options.dtype = CROUPIER_BF16;
         const std::string endpoint = daemon.endpoint();
         const TokenizerFile file(tiktoken_file(with_texts().pieces));
         options.endpoint = endpoint.c_str();
@@ -409,7 +414,7 @@ TEST_CASE("a broken table of tokens changes texts and nothing else") {
         // The head in some rounds, entries in others.
         for (std::uint64_t i = 0; i < 200; ++i)
             table[random() % (round % 2 == 0 ? 24 : table.size())] = static_cast<std::byte>(random());
-        const croupier_column column{1, nullptr, 1, 0};
+        const croupier_column column = croupier_column_of(1);
         std::vector<gpu_writer::RankWriter> writers;
         for (std::uint32_t rank = 0; rank < 2; ++rank)
             writers.push_back(

@@ -202,6 +202,7 @@ void RemoteScheduler::open() {
 void RemoteScheduler::open_without_recovery() {
     group_ = std::make_unique<RelayGroup>(route_);
     client::OpenOptions options;
+    options.dtype = CROUPIER_BF16;
     options.name = "remote";
     options.vocab = kVocab;
     options.tp = 2;
@@ -262,12 +263,12 @@ bool RemoteScheduler::take_within(std::uint32_t timeout_ms) {
     for (const croupier_decision& decision : step->decisions) {
         REQUIRE(decision.error == 0);
         auto& tokens = tokens_[decision.uid];
-        REQUIRE(decision.position <= tokens.size());
-        if (decision.position == tokens.size()) {
+        REQUIRE(decision.output_index <= tokens.size());
+        if (decision.output_index == tokens.size()) {
             tokens.push_back(decision.token);
         } else {
             ++again_;
-            REQUIRE(tokens[decision.position] == decision.token);
+            REQUIRE(tokens[decision.output_index] == decision.token);
         }
     }
     return true;
@@ -292,6 +293,7 @@ void RemoteScheduler::close() {
 
 client::OpenOptions options_through(const RelayGroup& group) {
     client::OpenOptions options;
+    options.dtype = CROUPIER_BF16;
     options.vocab = RemoteScheduler::kVocab;
     options.tp = 2;
     options.max_batch = 8;

@@ -128,7 +128,7 @@ TEST_CASE("stop strings and texts come through a relay, and to the client that r
     }
     session->add(sequence);
     const std::string unfinished = unfinished_of(pieces, sequence.prompt);
-    const croupier_column column{4, nullptr, 1, 0};
+    const croupier_column column = croupier_column_of(4);
     std::vector<std::int32_t> output;
     int stops = 0;
     for (int position = 0; position < 30; ++position) {

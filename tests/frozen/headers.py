@@ -23,8 +23,12 @@ LIBRARIES = {
 RULE = (
     "A program that was compiled against 1.0 has it from its headers: only a new major version may change it."
 )
-# They say which headers these are, and how large the compiler saw an element.
-GROWS = {"CROUPIER_ABI_MINOR", "size", "version", "bias_size"}
+NEVER_GROW = [
+    f"croupier_{name}"
+    for name in ("error", "bias", "string", "logprob", "survivor", "beam_row", "beam", "fan_out_keys")
+]
+# They say which headers these are, and how large the compiler saw a struct.
+GROWS = {"CROUPIER_ABI_MINOR", "size", "version"}
 
 SHOW = r"""
 #include <stdio.h>
@@ -109,7 +113,7 @@ def measured(folder):
     body = [
         f'show_whole("enumerator {name}", {name});' for name in enumerators_of(headers) if name not in GROWS
     ]
-    body.append('show_whole("size of croupier_error", sizeof(croupier_error));')
+    body += [f'show_whole("size of {name}", sizeof({name}));' for name in NEVER_GROW]
     for struct, fields in structs_of(headers):
         for field in fields:
             body.append(f"SHOW_FIELD({struct}, {field});")
@@ -141,7 +145,9 @@ def cpp_members(body):
 def cpp_facts(folder):
     facts = {}
     for header in headers_in(folder, "hpp"):
-        for space, body in re.findall(r"namespace ([\w:]+) \{(.*)\}", code_of(header), flags=re.S):
+        for space, body in re.findall(
+            r"namespace ([\w:]+) \{\s*inline namespace abi_\w+ \{(.*)\}\s*\}", code_of(header), flags=re.S
+        ):
             for declaration, inner in statements(body):
                 if found := re.match(r"(?:class|struct) (\w+)", declaration):
                     facts[f"C++ {space}::{found[1]}"] = sorted(cpp_members(inner or ""))

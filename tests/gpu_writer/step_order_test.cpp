@@ -190,6 +190,19 @@ TEST_CASE("a writer that begins ahead is told the next step it has not begun") {
     CHECK(wait_step(session.writer, step, columns) == 0);
 }
 
+TEST_CASE("a writer whose session has ended is told so where it waits for a step") {
+    Session session(Way::host);
+    testing::publish_step(session.client, 1);
+    session.files.segment.header().state = GENERATE(proto::SessionState::closed, proto::SessionState::fenced);
+    std::uint64_t step = 0;
+    std::uint32_t rows = 0;
+    croupier_error error{};
+    // Hangs, and fails by its time limit, where the call waits for its timeout.
+    CHECK(croupier_writer_wait_step(session.writer.get(), 3600000, &step, &rows, &error) == -1);
+    CHECK(error.code == CROUPIER_ERROR_SESSION_CLOSED);
+    CHECK_THAT(error.text, Catch::Contains("another writer or client took over"));
+}
+
 TEST_CASE("what was begun and not enqueued is forgotten on demand and can be begun again") {
     const auto way = GENERATE(Way::host, Way::store, Way::copy);
     if (!testing::can_run(way)) return;

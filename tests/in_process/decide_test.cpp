@@ -101,7 +101,7 @@ reference::Outcome outcome_of(const croupier_answer& answer) {
     reference::Outcome outcome;
     outcome.decision.token = answer.token;
     outcome.decision.logprob = answer.logprob;
-    outcome.decision.position = answer.position;
+    outcome.decision.position = answer.output_index;
     const bool cut = answer.support_total > answer.support_count;
     CHECK(((answer.flags & CROUPIER_SUPPORT_CUT) != 0) == cut);
     outcome.decision.flags = static_cast<std::uint16_t>(answer.flags & ~CROUPIER_SUPPORT_CUT);
@@ -269,8 +269,9 @@ TEST_CASE("libcroupier_decide.so gives every function of the C ABI and keeps its
     const std::unique_ptr<void, int (*)(void*)> library(::dlopen(LIBCROUPIER_DECIDE, RTLD_NOW | RTLD_LOCAL),
                                                         ::dlclose);
     REQUIRE(library != nullptr);
-    for (const char* name : {"croupier_decide_version", "croupier_decider_open", "croupier_decider_close",
-                             "croupier_decide", "croupier_decide_error_name", "croupier_decide_error_text"}) {
+    for (const char* name :
+         {"croupier_decide_version", "croupier_decider_open", "croupier_decider_close", "croupier_decide",
+          "croupier_decide_error_name", "croupier_decide_decision_error_text"}) {
         INFO(name);
         CHECK(::dlsym(library.get(), name) != nullptr);
     }

@@ -96,7 +96,7 @@ int fill_with_logs(const TestDirectory& directory) {
     table.remove(small.value());
     // A slot that was used keeps 16 KiB.
     const fsblkcnt_t kept = (at_open - free_blocks(directory.path())) * 4096;
-    return kept <= 3 * 16384 ? kAsPromised : 9;
+    return kept <= fsblkcnt_t{3} * 16384 ? kAsPromised : 9;
 }
 
 int create_too_many_journals(const TestDirectory& directory) {

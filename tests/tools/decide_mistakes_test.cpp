@@ -130,7 +130,9 @@ TEST_CASE("decide: the error for a value of the wrong type says what is allowed"
 
 TEST_CASE("decide: a refusal by the sampler names the wrong id, value or logit") {
     for (const std::string impl : {R"("impl":"fast")", R"("impl":"reference")"}) {
-        const auto line = [&impl](const std::string& rest) { return "{" + impl + "," + rest + "}"; };
+        const auto line = [&impl](const std::string& rest) {
+            return std::string("{").append(impl).append(",").append(rest).append("}");
+        };
         Asker ask;
         CHECK_THAT(ask.error(line(R"("logits":[1,"nan"])")), Contains("nan_logit: the logit of id 1 is NaN"));
         CHECK_THAT(ask.error(line(R"("logits":["inf",1])")), Contains("infinite_logit: the logit of id 0"));

@@ -75,6 +75,7 @@ std::string segment_of(const User& user) {
         if (::setgroups(0, nullptr) != 0 || ::setgid(user.uid()) != 0 || ::setuid(user.uid()) != 0) return 1;
         try {
             client::OpenOptions options;
+            options.dtype = CROUPIER_BF16;
             options.vocab = 64;
             client::Session session(options);
             const std::string path = session.segment_path();

@@ -70,6 +70,7 @@ TEST_CASE("croupier status names the rank whose logits a step waits for") {
     const testing::Workplace place;
     const std::string endpoint = daemon.endpoint();
     client::OpenOptions options;
+    options.dtype = CROUPIER_BF16;
     options.endpoint = endpoint.c_str();
     options.vocab = 1000;
     options.tp = 2;
@@ -81,7 +82,7 @@ TEST_CASE("croupier status names the rank whose logits a step waits for") {
     client::Sequence sequence;
     sequence.uid = 1;
     session.add(sequence);
-    const croupier_column column{1, nullptr, 1, 0};
+    const croupier_column column = croupier_column_of(1);
     REQUIRE(writer.begin(session.submit({&column, 1})));
     const std::vector<std::uint16_t> row(writer.info().ids);
     writer.enqueue(row.data(), row.size());

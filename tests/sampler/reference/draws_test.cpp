@@ -56,6 +56,7 @@ TEST_CASE("reference: among equal logits the token that arrives first wins, howe
     for (probe.params.seed = 0; probe.params.seed < kSeeds; ++probe.params.seed) {
         const proto::race::Key key = {probe.params.seed, 0, 0};
         std::vector<std::pair<float, std::int32_t>> arrivals;
+        arrivals.reserve(300);
         for (std::int32_t token = 0; token < 300; ++token)
             arrivals.emplace_back(proto::race::arrival(key, static_cast<std::uint32_t>(token)), token);
         std::sort(arrivals.begin(), arrivals.end());

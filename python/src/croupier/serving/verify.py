@@ -64,8 +64,8 @@ class Verifier:
                 self.skipped += 1
                 continue
             # The whole of it, where no later row of the step has brought a token.
-            history = session.output(sequence.uid)[: decision.position + 1]
-            if len(history) != decision.position + 1:
+            history = session.output(sequence.uid)[: decision.output_index + 1]
+            if len(history) != decision.output_index + 1:
                 self.skipped += 1  # Truncated or finished since: its history is another one by now.
                 continue
             again = self._decider.decide(
@@ -86,7 +86,7 @@ class Verifier:
         found = {
             "step": step,
             "request": name,
-            "position": decision.position,
+            "output_index": decision.output_index,
             "daemon": decision.token,
             "here": again.token,
         }
