@@ -42,8 +42,8 @@ class Rows {
             throw bad_argument("rows is " + shown(rows) + "; allowed: one Decision.best for each beam");
         for (const nb::handle row : rows) add(row);
         for (const auto& best : best_)
-            plain_.push_back({best.data(), sizeof(croupier_logprob), static_cast<std::uint32_t>(best.size()),
-                              is_all.is(nb::bool_(true)) ? 1U : 0U});
+            plain_.push_back(
+                {best.data(), static_cast<std::uint32_t>(best.size()), is_all.is(nb::bool_(true)) ? 1U : 0U});
         if (!nb::isinstance<nb::bool_>(is_all)) set_each(is_all);
     }
 

@@ -93,8 +93,7 @@ std::vector<client::Hypothesis> expected(const Case& of, std::int32_t prompt) {
         rows.reserve(outputs.size());
         for (const Tokens& output : outputs) all.push_back(logprobs_of(of, prompt, output));
         for (const auto& each : all)
-            rows.push_back(
-                {each.data(), sizeof(croupier_logprob), static_cast<std::uint32_t>(each.size()), 1});
+            rows.push_back({each.data(), static_cast<std::uint32_t>(each.size()), 1});
         std::vector<Tokens> next;
         for (const croupier_beam& beam : beams.step(rows)) {
             next.push_back(outputs[beam.parent]);
@@ -187,8 +186,7 @@ struct Search {
     void take(Engine& engine, std::span<const std::vector<croupier_logprob>> best, bool masked) {
         std::vector<croupier_beam_row> rows;
         for (const auto& each : best)
-            rows.push_back({each.data(), sizeof(croupier_logprob), static_cast<std::uint32_t>(each.size()),
-                            masked ? 1U : 0U});
+            rows.push_back({each.data(), static_cast<std::uint32_t>(each.size()), masked ? 1U : 0U});
         const auto next = beams.step(rows);
         beams.fork(engine.session(), uids);
         std::vector<Tokens> longer;
@@ -276,7 +274,7 @@ TEST_CASE("what a search cannot do in a session is told, and nothing has changed
     const client::Step step = engine.step({{100, 7}});
     const croupier_decision decision = step.decisions[0];
     CHECK(decision.best_count == 5);
-    const std::vector<croupier_beam_row> rows = {{decision.best, sizeof(croupier_logprob), 5, 0}};
+    const std::vector<croupier_beam_row> rows = {{decision.best, 5, 0}};
     REQUIRE(search.beams.step(rows).size() == 4);
     CHECK_THAT(refused({100, 101, 102}), Contains("uids has 3 elements, and the search a width of 4"));
     CHECK_THAT(refused({100, 101, 102, 101}), Contains("uids has sequence 101 twice"));
@@ -291,7 +289,7 @@ TEST_CASE("what a search cannot do in a session is told, and nothing has changed
     session.finish(1);
     Search other(of, 100, 7);
     const std::vector<croupier_logprob> foreign = {{5000, -1.0F, 1}};
-    const croupier_beam_row row = {foreign.data(), sizeof(croupier_logprob), 1, 1};
+    const croupier_beam_row row = {foreign.data(), 1, 1};
     REQUIRE(other.beams.step({&row, 1}).size() == 1);
     CHECK_THAT(failure_of([&] { other.beams.fork(session, other.uids); }),
                Contains("a beam goes on with token 5000; allowed in this session: 0 to 199"));
