@@ -224,7 +224,8 @@ OrderedJson to_json(const Explained& e) {
                           {"logprob", number(e.drawn_logprob().logprob)},
                           {"rank", e.drawn_logprob().rank},
                           {"flags", flag_names(e.outcome.decision.flags)},
-                          {"seed", e.seed},
+                          // As text: a reader of JSON may round numbers beyond 2^53.
+                          {"seed", std::to_string(e.seed)},
                           {"position", e.position},
                           {"vocab", e.vocab},
                           {"dtype", e.dtype},

@@ -1,6 +1,7 @@
 #include "explain/fields.h"
 
 #include <algorithm>
+#include <charconv>
 #include <optional>
 
 #include "config/nearest.h"
@@ -74,6 +75,16 @@ std::uint64_t whole_of(const std::string& path, const Json& value, WholeRange ra
                "a whole number from " + std::to_string(range.low) + " to " + std::to_string(range.high));
     }
     return negative ? static_cast<std::uint64_t>(value.get<std::int64_t>()) : value.get<std::uint64_t>();
+}
+
+std::uint64_t long_whole_of(const std::string& path, const Json& value, WholeRange range) {
+    if (!value.is_string()) return whole_of(path, value, range);
+    const auto& text = value.get_ref<const std::string&>();
+    std::uint64_t number = 0;
+    const auto [end, fault] = std::from_chars(text.data(), text.data() + text.size(), number);
+    if (fault != std::errc{} || end != text.data() + text.size())
+        refuse(path, value, "a whole number, or its digits as text, up to " + std::to_string(range.high));
+    return whole_of(path, number, range);
 }
 
 double real_of(const std::string& path, const Json& value) {

@@ -37,6 +37,8 @@ std::string suggestion(std::string_view wrong, const std::vector<std::string>& k
 
 // Two's complement: callers cast it to their own type. Like all functions below, throws RequestError.
 std::uint64_t whole_of(const std::string& path, const Json& value, WholeRange range);
+// A number, or its digits as text: what reads JSON may round a number beyond 2^53.
+std::uint64_t long_whole_of(const std::string& path, const Json& value, WholeRange range);
 // A number, or "nan", "inf" or "-inf", which JSON cannot express.
 double real_of(const std::string& path, const Json& value);
 
@@ -56,7 +58,9 @@ class Fields {
     template <typename Whole>
     Whole whole(const std::string& key, Whole otherwise, WholeRange range = kAllOf<Whole>) const {
         const Json* value = find(key);
-        return value == nullptr ? otherwise : static_cast<Whole>(whole_of(path(key), *value, range));
+        if (value == nullptr) return otherwise;
+        const auto read = std::is_same_v<Whole, std::uint64_t> ? long_whole_of : whole_of;
+        return static_cast<Whole>(read(path(key), *value, range));
     }
     // The index of the choice in `names`.
     std::size_t choice(const std::string& key, const std::vector<std::string>& names,

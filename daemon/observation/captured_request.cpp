@@ -160,7 +160,8 @@ Json request_of(const proto::CapturedHead& head, std::span<const std::byte> capt
     Json request = {{"logits", logits_of(head, elements)},
                     {"dtype", explain::dtype_names()[static_cast<std::size_t>(head.dtype)]},
                     {"max_length", head.max_length},
-                    {"seed", sampling.seed}};
+                    // As text: a reader of JSON may round numbers beyond 2^53.
+                    {"seed", std::to_string(sampling.seed)}};
     add(request, "mask", words.take<std::uint32_t>(head.mask_words));
     add(request, "prompt", words.take<std::int32_t>(head.prompt));
     add(request, "output", words.take<std::int32_t>(head.output));

@@ -76,6 +76,7 @@ inline void check_explained(const nlohmann::json& request, std::int32_t token, s
     explain::Decider decider;
     const explain::Case of = explain::read_case(request, files);
     CHECK(of.decided->token == token);
+    CHECK(request.at("seed") == std::to_string(of.params.sampling.seed));
     CHECK(of.output.size() == position);
     const explain::Asked asked(of, 0, 0);
     for (const auto impl : {explain::Impl::fast, explain::Impl::reference})

@@ -181,6 +181,19 @@ TEST_CASE("decide: child i of n has the seed and the number i") {
     }
 }
 
+TEST_CASE("decide: a seed may be a number or its digits as text") {
+    Asker ask;
+    Json request = full_request({{"temperature", 2}}, 1);
+    request["draws"] = 50;
+    const std::uint64_t seed = 8667540643943873161U;
+    const Json expected = ask(with(request, "seed", seed));
+    CHECK(ask(with(request, "seed", std::to_string(seed))) == expected);
+    CHECK(ask(with(request, "seed", seed - 1)) != expected);
+    request.erase("seed");
+    request["params"]["seed"] = std::to_string(seed);
+    CHECK(ask(request) == expected);
+}
+
 TEST_CASE("decide: child i of n draws with seed + i as other engines do") {
     Asker ask;
     for (const char* rng : {"sglang", "vllm"}) {

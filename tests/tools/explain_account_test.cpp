@@ -80,6 +80,11 @@ TEST_CASE("explain: gives the same token as decide, and how it was chosen") {
     }
 }
 
+TEST_CASE("explain: the answer has the seed as text, which no reader of JSON rounds") {
+    const Explained account = explained(request(Json::object(), 8667540643943873161U));
+    CHECK(to_json(account).at("seed") == "8667540643943873161");
+}
+
 TEST_CASE("explain: the original probabilities sum to one") {
     const Explained account =
         explained({{"logits", {1, 2, 3, "-inf"}}, {"params", {{"top_k", 3}, {"temperature", 9}}}});

@@ -150,6 +150,7 @@ shm::JournalColumn column_record(std::uint64_t step, std::uint64_t ready, std::u
     column.record.begin_ns = begin;
     column.record.duration_ns = duration;
     column.record.path = 4;
+    column.record.sequence_uid = 8667540643943873161U;
     return column;
 }
 
@@ -182,7 +183,8 @@ TEST_CASE("a step has spans for its phases, its last rank, and an arrow to each 
     CHECK(spans(trace, "waits to be taken").size() == 1);
     CHECK(ns(spans(trace, "waits to be taken")[0].at("dur")) == 1500);
     CHECK(ns(spans(trace, "waits only for rank 1")[0].at("ts")) == 2200);
-    CHECK(spans(trace, "race").size() == 2);
+    REQUIRE(spans(trace, "race").size() == 2);
+    CHECK(spans(trace, "race")[0].at("args").at("sequence") == "8667540643943873161");
     const std::string text = trace.dump();
     CHECK(text.find("sampler 3, core 12") != std::string::npos);
     CHECK(text.find("session replica-0") != std::string::npos);

@@ -66,7 +66,8 @@ json column_json(const SlowColumn& line) {
     return {{"session", line.session},
             {"step", column.step},
             {"column", column.column},
-            {"sequence", column.sequence_uid},
+            // As text: a reader of JSON may round numbers beyond 2^53.
+            {"sequence", std::to_string(column.sequence_uid)},
             {"sampler", line.sampler},
             {"path", path_name(column.path)},
             {"seconds", seconds(column.duration_ns)},

@@ -207,7 +207,8 @@ json words_of(const proto::ColumnRecord& column, const TraceMaterial& material) 
     json about = {{"session", session_name(material, column.session_id)},
                   {"step", column.step},
                   {"column", column.column},
-                  {"sequence", column.sequence_uid},
+                  // As text: a viewer's numbers are exact up to 2^53 only.
+                  {"sequence", std::to_string(column.sequence_uid)},
                   {"blocks_read", column.blocks_read},
                   {"blocks", column.blocks}};
     if (const std::string notes = notes_on(column); !notes.empty()) about["notes"] = notes;
