@@ -51,6 +51,7 @@ TEST_CASE("croupier ping and status tell whether the daemon is alive, stopped, h
     const Ended object = place.run("status --json " + where);
     CHECK(object.status == 3);
     CHECK(nlohmann::json::parse(object.output).at("daemon").at("stopped") == true);
+    CHECK_FALSE(nlohmann::json::parse(object.output).contains("build"));
     daemon.signal(SIGCONT);
     const Ended running = place.run("status --json " + where);
     CHECK(nlohmann::json::parse(running.output).at("daemon").at("stopped") == false);
@@ -113,6 +114,17 @@ TEST_CASE("croupier status names the process of a rank whose logits are missing"
     CHECK(tools::to_table(seen, false).find(" for 13 s (no writer lives)\n") != std::string::npos);
     const auto object = nlohmann::json::parse(shm::to_json(seen));
     CHECK(object.at("sessions").at(0).at("writer_pids").at(0) == session.writer_pids[0]);
+}
+
+TEST_CASE("a sampler's busy share is that of its threads, in the answer and the table") {
+    shm::Snapshot seen;
+    seen.threads_per_sampler = 4;
+    seen.samplers.emplace_back();
+    seen.samplers[0].busy_ns = 2'000'000'000;
+    seen.samplers[0].up_ns = 1'000'000'000;
+    const auto object = nlohmann::json::parse(shm::to_json(seen));
+    CHECK(object.at("samplers").at(0).at("busy_share") == 0.5);
+    CHECK(tools::to_table(seen, false).find(" 50 %\n") != std::string::npos);
 }
 
 TEST_CASE("croupier cleanup names other instances with files in the same folder") {

@@ -61,6 +61,7 @@ int show_status(const Target& target) {
     if (target.json) {
         auto object = nlohmann::json::parse(shm::to_json(snapshot.value()));
         object["daemon"]["stopped"] = stopped;
+        object.erase("build");  // this command's; the daemon may be another
         std::cout << object << "\n";
     } else {
         std::cout << to_table(snapshot.value(), stopped);
