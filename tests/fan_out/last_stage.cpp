@@ -121,7 +121,7 @@ void LastStage::start_relay(const std::vector<std::string>& more) {
         arguments.insert(arguments.end(), {"--endpoint", daemon_->endpoint()});
     }
     if (route_.transport == fan_out::Transport::nccl) {
-        for (const char* word : {"--transport", "nccl", "--device", "1"}) arguments.emplace_back(word);
+        for (const char* word : {"--records-over", "nccl", "--device", "1"}) arguments.emplace_back(word);
     }
     arguments.insert(arguments.end(), more.begin(), more.end());
     hosts_->on_stage_host(

@@ -173,7 +173,7 @@ TEST_CASE("an option with named values lists them in its help and in its error")
     }
     CHECK(refused(place, "sim --mix nonsense").output.find("allowed: greedy, plain, full,") !=
           std::string::npos);
-    CHECK(refused(place, "relay --root x --transport tcp").output.find("allowed: zmq, nccl") !=
+    CHECK(refused(place, "relay --root x --records-over tcp").output.find("allowed: zmq, nccl") !=
           std::string::npos);
     CHECK(refused(place, "doctor --skip nothing").output.find("allowed: ") != std::string::npos);
     CHECK(refused(place, "sim --batch").output.find("croupier sim: --batch needs a value; ") == 0);

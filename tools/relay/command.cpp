@@ -165,9 +165,9 @@ void add_relay_command(CLI::App& app, int& status) {
         ->capture_default_str();
     relay->add_option("--member", options->group.member, "Number of this member; 0 is the scheduler")
         ->capture_default_str();
-    command_line::add_choice(*relay, "--transport", options->group.transport,
+    command_line::add_choice(*relay, "--records-over", options->group.transport,
                              {{"zmq", Transport::zmq}, {"nccl", Transport::nccl}},
-                             "Transport of the records");
+                             "What carries the records");
     relay->add_option("--device", options->group.device, "With nccl: this member's GPU")
         ->capture_default_str();
     relay
