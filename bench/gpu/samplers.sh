@@ -35,7 +35,7 @@ result shvs bench shvs "${traces[@]}" "${hot[@]}" --json || failures=$((failures
 result controller bench controller "${traces[@]}" "${hot[@]}" --json || failures=$((failures + 1))
 for temperature in 0.6 0.8 1.0; do
     "$bundle/run" croupier hotset size "${traces[@]}" "${hot[@]}" --temperature "$temperature" \
-        --json "$out/size-$temperature.json" --html "$out/size-$temperature.html" 2>/dev/null |
+        --save "$out/size-$temperature.json" --html "$out/size-$temperature.html" 2>/dev/null |
         tail -n 7 || failures=$((failures + 1))
 done
 

@@ -36,7 +36,7 @@ TEST_CASE("size: measures every size, computes exact coverage, and writes a page
     write_inputs(here);
     const Ended ended = here.run(
         "hotset size --rows rows.bf16 --hot hot.i32 --vocab 4000 --rounds 40 --sizes 64,200,1024,4000 "
-        "--json size.json --html size.html");
+        "--save size.json --html size.html");
     INFO(ended.output);
     REQUIRE(ended.status == 0);
     const auto json = nlohmann::json::parse(here.bytes_of("size.json"));
@@ -51,6 +51,9 @@ TEST_CASE("size: measures every size, computes exact coverage, and writes a page
         CHECK(grid[i]["proposals"].get<double>() == Approx(grid[i]["rho"].get<double>()).epsilon(0.5));
         if (i > 0) CHECK(grid[i]["rho"] < grid[i - 1]["rho"]);
     }
+    const Ended printed =
+        here.run("hotset size --rows rows.bf16 --hot hot.i32 --vocab 4000 --rounds 4 --json");
+    CHECK(nlohmann::json::parse(printed.output)["grid"].size() > 4);
     const std::string page = here.bytes_of("size.html");
     CHECK_THAT(page,
                Catch::Contains("1 / F(H)") && Catch::Contains("residuals") && Catch::Contains("</html>"));

@@ -130,9 +130,9 @@ void write_json(const std::string& path, const std::string& json) {
 
 void size_hot_set(const SizeOptions& options) {
     const SizeResults results = measure_sizes(options);
-    if (!options.json.empty()) write_json(options.json, size_json(results));
+    if (!options.save.empty()) write_json(options.save, size_json(results));
     if (!options.page.empty()) html::write_page(options.page, size_page(results));
-    std::cout << size_table(results);
+    std::cout << (options.json ? size_json(results) : size_table(results));
 }
 
 void add_size(CLI::App& hotset, int& status) {
@@ -149,9 +149,10 @@ void add_size(CLI::App& hotset, int& status) {
     size->add_option("--sizes", options->sizes, "Sizes to measure (default: 256 to --vocab, two per octave)")
         ->delimiter(',')
         ->expected(1, 64);
-    size->add_option("--json", options->json, "Write the results to this file as JSON");
+    size->add_flag("--json", options->json, "Print one JSON object");
+    size->add_option("--save", options->save, "Write the results to this file as JSON");
     size->add_option("--html", options->page, "Write a self-contained HTML page with plots");
-    size->callback([options, &status] { status = run([&] { size_hot_set(*options); }, false); });
+    size->callback([options, &status] { status = run([&] { size_hot_set(*options); }, options->json); });
 }
 
 }  // namespace

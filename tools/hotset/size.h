@@ -17,7 +17,8 @@ struct SizeOptions {
     double temperature = 0.8;
     std::uint32_t rounds = 100;
     std::vector<std::uint32_t> sizes;  // empty: sizes_to_try()
-    std::string json;
+    bool json = false;
+    std::string save;
     std::string page;
 };
 
