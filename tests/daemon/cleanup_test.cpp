@@ -151,7 +151,8 @@ TEST_CASE("a segment that a live client holds stays when it cannot be opened for
         const auto cleaned = tools::clean_up(daemon.shm_directory(), daemon.instance());
         CHECK(std::filesystem::exists(path));
         CHECK(cleaned.value().removed.empty());
-        CHECK_THAT(cleaned.value().kept.at(0), Contains("Too many open files"));
+        CHECK(cleaned.value().kept.at(0).path == path);
+        CHECK_THAT(cleaned.value().kept.at(0).reason, Contains("Too many open files"));
     }
     SECTION("by the daemon") {
         daemon.start();

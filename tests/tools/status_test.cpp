@@ -142,6 +142,17 @@ TEST_CASE("croupier cleanup names other instances with files in the same folder"
     CHECK(daemon.files_in_shm() == 1);
 }
 
+TEST_CASE("croupier cleanup names each file that it keeps, and why") {
+    const DaemonProcess daemon;
+    const testing::Workplace place;
+    const std::string where = " -i " + daemon.instance() + " --shm-dir " + daemon.shm_directory();
+    const std::string plane = shm::plane_path(daemon.shm_directory(), daemon.instance());
+    CHECK(place.run("cleanup" + where).output == "kept    " + plane + ": a live process holds it\n");
+    const auto object = nlohmann::json::parse(place.run("cleanup --json" + where).output);
+    CHECK(object.at("kept") ==
+          nlohmann::json::parse("[{\"path\": \"" + plane + "\", \"reason\": \"a live process holds it\"}]"));
+}
+
 TEST_CASE("a user who may not look at the daemon is told who may") {
     if (::geteuid() != 0) return;  // only root can become another user
     const DaemonProcess daemon;

@@ -21,7 +21,7 @@ void remove(const std::string& path, Cleaned& cleaned) {
     if (::unlink(path.c_str()) == 0) {
         cleaned.removed.push_back(path);
     } else if (errno != ENOENT) {
-        cleaned.kept.push_back(shm::system_failure("cannot remove", path, errno).message);
+        cleaned.kept.push_back({path, shm::system_failure("cannot remove", path, errno).message});
     }
 }
 
@@ -30,7 +30,7 @@ std::string held_by(const std::string& path) {
     const auto file = shm::open_file(path, shm::Access::read_only);
     // What cannot be opened may be held.
     if (!file) return file.error().code == shm::Errc::not_found ? "" : file.error().message;
-    return shm::first_locked_byte(file.value()) ? path + ": a live process holds it" : "";
+    return shm::first_locked_byte(file.value()) ? "a live process holds it" : "";
 }
 
 }  // namespace
@@ -63,12 +63,12 @@ shm::Result<Cleaned> clean_up(const std::string& directory, const std::string& i
             remove(shm::record_path(path), cleaned);
             remove(path, cleaned);
         } else {
-            cleaned.kept.push_back(holder);
+            cleaned.kept.push_back({path, holder});
         }
     }
     const std::string plane = shm::plane_path(directory, instance);
     const std::string holder = held_by(plane);
-    if (!holder.empty()) cleaned.kept.push_back(holder);
+    if (!holder.empty()) cleaned.kept.push_back({plane, holder});
     if (cleaned.kept.empty()) {
         remove(plane, cleaned);
         for (const std::string& path : shm::CaptureExchange::paths(directory, instance))

@@ -8,9 +8,14 @@
 
 namespace croupier::tools {
 
+struct Kept {
+    std::string path;
+    std::string reason;
+};
+
 struct Cleaned {
     std::vector<std::string> removed;
-    std::vector<std::string> kept;  // each with the reason
+    std::vector<Kept> kept;
 };
 
 // The sorted names of the instances that have files in `directory`, alive or dead.

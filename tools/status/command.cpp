@@ -98,14 +98,18 @@ int run_cleanup(const Target& target) {
     auto others = instances_in(target.directory);
     std::erase(others, target.instance);
     if (target.json) {
+        auto kept = nlohmann::json::array();
+        for (const Kept& each : cleaned.value().kept)
+            kept.push_back({{"path", each.path}, {"reason", each.reason}});
         std::cout << nlohmann::json{{"removed", cleaned.value().removed},
-                                    {"kept", cleaned.value().kept},
+                                    {"kept", kept},
                                     {"other_instances", others}}
                   << "\n";
         return 0;
     }
     for (const auto& path : cleaned.value().removed) std::cout << "removed " << path << "\n";
-    for (const auto& why : cleaned.value().kept) std::cout << "kept    " << why << "\n";
+    for (const Kept& each : cleaned.value().kept)
+        std::cout << "kept    " << each.path << ": " << each.reason << "\n";
     if (cleaned.value().removed.empty() && cleaned.value().kept.empty())
         std::cout << "nothing to remove of instance '" << target.instance << "' in " << target.directory
                   << "\n";
