@@ -43,7 +43,7 @@ json session_json(const SessionSnapshot& session) {
     for (const std::uint64_t ns : session.rank_behind_ns) behind.push_back(seconds(ns));
     json answer = {{"id", session.id},
                    {"name", session.name},
-                   {"path", session.path},
+                   {"segment", session.path},
                    {"state", session_state_name(session.state)},
                    {"vocab", session.geometry.vocab},
                    {"tp", session.geometry.tp},
@@ -65,7 +65,7 @@ json session_json(const SessionSnapshot& session) {
                    {"counters", counters}};
     // Not told to who asks: it is another's.
     if (session.path.empty()) {
-        for (const char* key : {"id", "path", "writer_pids"}) answer.erase(key);
+        for (const char* key : {"id", "segment", "writer_pids"}) answer.erase(key);
         answer["client"].erase("pid");
     }
     if (!session.fault.empty()) answer["fault"] = session.fault;

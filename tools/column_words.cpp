@@ -16,11 +16,10 @@ std::string error_name(std::uint8_t error) {
                                                      : std::to_string(error);
 }
 
-std::string notes_on(const proto::ColumnRecord& column) {
-    std::string notes;
-    const auto add = [&](const std::string& note) { notes += (notes.empty() ? "" : ", ") + note; };
-    if (column.error != 0) add(error_name(column.error));
-    if (column.left_open != 0) add("after " + path_name(column.left_open));
+std::vector<std::string> notes_on(const proto::ColumnRecord& column) {
+    std::vector<std::string> notes;
+    if (column.error != 0) notes.push_back(error_name(column.error));
+    if (column.left_open != 0) notes.push_back("after " + path_name(column.left_open));
     constexpr std::pair<std::uint8_t, const char*> kMarks[] = {
         {proto::kColumnLeft, "asked for more of its row"},
         {proto::kColumnReadEarly, "read early"},
@@ -28,7 +27,7 @@ std::string notes_on(const proto::ColumnRecord& column) {
         {proto::kColumnTail, "from the tail"},
         {proto::kColumnCorrected, "several proposals"}};
     for (const auto& [mark, words] : kMarks) {
-        if ((column.marks & mark) != 0) add(words);
+        if ((column.marks & mark) != 0) notes.emplace_back(words);
     }
     return notes;
 }

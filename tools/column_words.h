@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "proto/column_journal.h"
 
@@ -10,7 +11,7 @@ namespace croupier::tools {
 std::string path_name(std::uint8_t path);
 // "none" if the column was decided without an error.
 std::string error_name(std::uint8_t error);
-// "", or "asked for more of its row, from the tail".
-std::string notes_on(const proto::ColumnRecord& column);
+// {"asked for more of its row", "from the tail"}, or none.
+std::vector<std::string> notes_on(const proto::ColumnRecord& column);
 
 }  // namespace croupier::tools

@@ -210,6 +210,7 @@ TEST_CASE("croupier top prints a frame of a real instance, which is alive, dead 
     CHECK(frame.at("sessions").at(0).at("live_sequences") == 8);
     CHECK(frame.at("samplers").size() == 2);
     CHECK(frame.at("slowest_columns").at(0).at("sequence").is_string());
+    CHECK(frame.at("slowest_columns").at(0).at("notes").is_array());
     CHECK(frame.at("daemon").at("stopped") == false);
     daemon.signal(SIGSTOP);
     REQUIRE(eventually([&] { return is_stopped(daemon.pid()); }));

@@ -111,7 +111,7 @@ std::string column_row(const SlowColumn& line) {
     const std::string read = fmt::format("{}/{}", column.blocks_read, column.blocks);
     return fmt::format(kColumnRow, duration(column.duration_ns), path_name(column.path), read,
                        column.ready_ns == 0 ? "-" : duration(waited), name(line.session, 10), column.step,
-                       column.column, column.sequence_uid, line.sampler, notes_on(column));
+                       column.column, column.sequence_uid, line.sampler, fmt::join(notes_on(column), ", "));
 }
 
 struct Section {

@@ -24,7 +24,7 @@ json or_null(const std::optional<T>& of) {
 }
 
 json session_json(const SessionLine& line) {
-    json answer = {{"id", line.seen.id}, {"name", line.seen.name}, {"path", line.seen.path}};
+    json answer = {{"id", line.seen.id}, {"name", line.seen.name}, {"segment", line.seen.path}};
     if (!line.seen.fault.empty()) {
         answer["fault"] = line.seen.fault;
         return answer;

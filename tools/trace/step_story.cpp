@@ -211,7 +211,7 @@ json words_of(const proto::ColumnRecord& column, const TraceMaterial& material) 
                   {"sequence", std::to_string(column.sequence_uid)},
                   {"blocks_read", column.blocks_read},
                   {"blocks", column.blocks}};
-    if (const std::string notes = notes_on(column); !notes.empty()) about["notes"] = notes;
+    if (const auto notes = notes_on(column); !notes.empty()) about["notes"] = notes;
     return about;
 }
 
