@@ -13,7 +13,7 @@ enum class SessionCounter : std::uint32_t {
     // The client, at its steps.
     steps_published,
     steps_taken,
-    decision_ns,         // logits complete to last commit, summed over steps
+    step_decision_ns,    // logits complete to last commit, summed over steps
     exposed_ns,          // the part of it during which the scheduler waited
     logits_wait_ns,      // publication to logits complete: the engine's own stage
     schedule_ring_full,  // the client found no free step slot
@@ -73,7 +73,7 @@ struct CounterText {
 constexpr std::array kSessionCounterText = {
     CounterText{"steps_published", "Steps that the client published"},
     CounterText{"steps_taken", "Steps whose decisions the client took"},
-    CounterText{"decision_ns", "Time from logits complete to the step's last commit"},
+    CounterText{"step_decision_ns", "Time from logits complete to the step's last commit"},
     CounterText{"exposed_ns", "Part of the decision time during which the scheduler waited"},
     CounterText{"logits_wait_ns", "Time from publication to logits complete"},
     CounterText{"schedule_ring_full", "Submissions refused because every step slot was in flight"},

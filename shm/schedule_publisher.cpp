@@ -223,7 +223,7 @@ void SchedulePublisher::count_times(std::uint32_t slot) const {
     if (ready == 0 || done < ready || ready < published) return;
     const std::uint64_t waiting = waiting_since_ns_ == 0 ? done : std::max(waiting_since_ns_, ready);
     header.counter(SessionCounter::logits_wait_ns).fetch_add(ready - published, std::memory_order_relaxed);
-    header.counter(SessionCounter::decision_ns).fetch_add(done - ready, std::memory_order_relaxed);
+    header.counter(SessionCounter::step_decision_ns).fetch_add(done - ready, std::memory_order_relaxed);
     header.counter(SessionCounter::exposed_ns)
         .fetch_add(done > waiting ? done - waiting : 0, std::memory_order_relaxed);
 }

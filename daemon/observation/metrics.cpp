@@ -21,7 +21,7 @@ using Labels = std::vector<ClientMetric::Label>;
 
 constexpr std::array<std::pair<const char*, proto::SessionCounter>, 3> kStepParts = {
     {{"logits_wait", proto::SessionCounter::logits_wait_ns},
-     {"decision", proto::SessionCounter::decision_ns},
+     {"decision", proto::SessionCounter::step_decision_ns},
      {"exposed", proto::SessionCounter::exposed_ns}}};
 double seconds(std::uint64_t ns) {
     return static_cast<double>(ns) * 1e-9;
@@ -123,16 +123,21 @@ void add_sampler_states(Families& families) {
                          [](Sampler sampler) { return static_cast<double>(sampler.states_dropped); });
 }
 
-void add_stages(std::vector<MetricFamily>& families, const shm::Snapshot& snapshot) {
-    MetricFamily stages =
-        family("stage_seconds", "Time a stage of the decision plane takes", MetricType::Histogram);
+// Of all samplers together: with a label for each, a large host would have thousands of series.
+StageCounts stages_of_all(const shm::Snapshot& snapshot) {
+    StageCounts life;
     for (const auto& sampler : snapshot.samplers) {
-        for (std::size_t stage = 0; stage < sampler.stages.size(); ++stage) {
-            add_histogram(stages,
-                          {{"sampler", std::to_string(sampler.index)}, {"stage", proto::kStageNames[stage]}},
-                          sampler.stages[stage]);
-        }
+        for (std::size_t stage = 0; stage < life.size(); ++stage) life[stage].add(sampler.stages[stage]);
     }
+    return life;
+}
+
+void add_stages(std::vector<MetricFamily>& families, const shm::Snapshot& snapshot) {
+    MetricFamily stages = family("stage_seconds", "Time a stage of the decision plane takes, of all samplers",
+                                 MetricType::Histogram);
+    const StageCounts life = stages_of_all(snapshot);
+    for (std::size_t stage = 0; stage < life.size(); ++stage)
+        add_histogram(stages, {{"stage", proto::kStageNames[stage]}}, life[stage]);
     families.push_back(std::move(stages));
 }
 
@@ -281,10 +286,7 @@ void add_recent_stages(std::vector<MetricFamily>& families, const shm::Snapshot&
                "Time a stage of the decision plane takes, of all samplers; quantiles over the "
                "last five minutes, interpolated between bounds a factor of two apart",
                MetricType::Summary);
-    StageCounts life;
-    for (const auto& sampler : snapshot.samplers) {
-        for (std::size_t stage = 0; stage < life.size(); ++stage) life[stage].add(sampler.stages[stage]);
-    }
+    const StageCounts life = stages_of_all(snapshot);
     const StageCounts window = recent.stages(kAlarmWindowNs);
     for (std::size_t stage = 0; stage < life.size(); ++stage) {
         add_summary(made, {{"stage", proto::kStageNames[stage]}}, life[stage], window[stage]);

@@ -42,7 +42,7 @@ constexpr std::array kSessionFields = {
     Field{"columns_failed", count<SessionCounter::columns_failed>},
     Field{"steps_taken", count<SessionCounter::steps_taken>},
     Field{"logits_wait_us", microseconds<SessionCounter::logits_wait_ns>},
-    Field{"decision_us", microseconds<SessionCounter::decision_ns>},
+    Field{"decision_us", microseconds<SessionCounter::step_decision_ns>},
     Field{"exposed_us", microseconds<SessionCounter::exposed_ns>},
     Field{"column_delay_us", microseconds<SessionCounter::column_delay_ns>},
     Field{"draws_hot", count<SessionCounter::draws_hot>},

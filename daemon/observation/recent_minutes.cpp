@@ -119,7 +119,7 @@ StageCounts RecentMinutes::stages(std::uint64_t window_ns) const {
 }
 
 std::optional<double> overlap_ratio(const SessionCounts& counts) {
-    const double decision = count_of(counts, SessionCounter::decision_ns);
+    const double decision = count_of(counts, SessionCounter::step_decision_ns);
     if (decision == 0) return std::nullopt;
     return std::clamp(1.0 - count_of(counts, SessionCounter::exposed_ns) / decision, 0.0, 1.0);
 }

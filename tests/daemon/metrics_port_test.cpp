@@ -152,11 +152,11 @@ TEST_CASE("/snapshot.json and the sum of /recent.json tell what /metrics tells")
     CHECK(eventually([&] {
         const auto now = watched.metrics();
         return now.at("croupier_recent_step_part_seconds{session=\"engine\",part=\"decision\"}") ==
-               Approx(now.at("croupier_decision_seconds_total{session=\"engine\"}") / 5).epsilon(0.01);
+               Approx(now.at("croupier_step_decision_seconds_total{session=\"engine\"}") / 5).epsilon(0.01);
     }));
     CHECK(metrics.at("croupier_session_step_seconds_count{session=\"engine\"}") == 5);
     CHECK(metrics.at("croupier_session_step_seconds_sum{session=\"engine\"}") ==
-          Approx(metrics.at("croupier_decision_seconds_total{session=\"engine\"}")).epsilon(0.01));
+          Approx(metrics.at("croupier_step_decision_seconds_total{session=\"engine\"}")).epsilon(0.01));
     CHECK(metrics.at("croupier_recent_step_seconds{session=\"engine\",quantile=\"0.99\"}") > 0);
     CHECK(metrics.at("croupier_journal_entries_lost_total") == 0);
     CHECK(metrics.at("croupier_overlap_ratio{session=\"engine\"}") <= 1.0);

@@ -40,8 +40,10 @@ TEST_CASE("/metrics follows the steps that are decided") {
     CHECK(after.at("croupier_session_sequences" + session) == 8);
     CHECK(after.at("croupier_session_client_up" + session) == 1);
     CHECK(after.at("croupier_session_writers" + session) == 2);
-    CHECK(after.at("croupier_decision_seconds_total" + session) > 0);
+    CHECK(after.at("croupier_step_decision_seconds_total" + session) > 0);
     CHECK(after.at("croupier_column_delay_seconds_total" + session) > 0);
+    // Of both samplers.
+    CHECK(after.at("croupier_stage_seconds_count{stage=\"decide\"}") == 24);
     double columns = 0;
     for (const char* sampler : {"{sampler=\"0\"}", "{sampler=\"1\"}"}) {
         CHECK(after.at(std::string("croupier_sampler_up") + sampler) == 1);

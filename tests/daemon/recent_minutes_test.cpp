@@ -116,9 +116,9 @@ TEST_CASE("an overlap that falls is seen within the window, however long it was 
     std::uint64_t exposed = 0;
     const auto observe = [&](std::uint64_t second) {
         add(recent,
-            snapshot(
-                {session(1, "engine",
-                         {{SessionCounter::decision_ns, decision}, {SessionCounter::exposed_ns, exposed}})}),
+            snapshot({session(
+                1, "engine",
+                {{SessionCounter::step_decision_ns, decision}, {SessionCounter::exposed_ns, exposed}})}),
             at(second));
     };
     std::uint64_t second = 0;
@@ -152,7 +152,7 @@ TEST_CASE("counters that a client writes at will make no share outside of 0 to 1
     const auto observe = [&](std::uint64_t second, std::uint64_t decision, std::uint64_t exposed) {
         add(recent,
             snapshot({session(1, "engine",
-                              {{SessionCounter::decision_ns, decision},
+                              {{SessionCounter::step_decision_ns, decision},
                                {SessionCounter::exposed_ns, exposed},
                                {SessionCounter::columns_decided, exposed}})}),
             at(second));
@@ -162,7 +162,7 @@ TEST_CASE("counters that a client writes at will make no share outside of 0 to 1
     CHECK(daemon::overlap_ratio(counted(recent)) == 0.0);
     observe(2, 5000, 7);
     observe(3, 0, 0);
-    CHECK(count(counted(recent), SessionCounter::decision_ns) == 4000);
+    CHECK(count(counted(recent), SessionCounter::step_decision_ns) == 4000);
     CHECK(daemon::overlap_ratio(counted(recent)) == 0.0);
 }
 

@@ -112,6 +112,6 @@ TEST_CASE("times are counted from publication to logits and from logits to the l
     client.value().note_waiting_since(published + 300);
     CHECK(take_all(client.value(), segment));
     CHECK(session.count(SessionCounter::logits_wait_ns) == 100);
-    CHECK(session.count(SessionCounter::decision_ns) == 250);
+    CHECK(session.count(SessionCounter::step_decision_ns) == 250);
     CHECK(session.count(SessionCounter::exposed_ns) == 50);
 }

@@ -66,7 +66,7 @@ std::string session_lines(const shm::SessionSnapshot& session) {
         bar(depth, 10), session.steps_in_flight, shape.slots, session.steps_decided_not_taken,
         session.live_sequences);
     text += missing_ranks(session);
-    const double decision = seconds(session.counter(SessionCounter::decision_ns));
+    const double decision = seconds(session.counter(SessionCounter::step_decision_ns));
     if (decision > 0) {
         text += fmt::format("  overlap {:.1f} % of the decision time was hidden behind the engine\n",
                             (1 - seconds(session.counter(SessionCounter::exposed_ns)) / decision) * 100);

@@ -126,7 +126,7 @@ SessionLine Account::session_line(const shm::SessionSnapshot& seen, double secon
     line.tokens_per_second = rate(grown(SessionCounter::columns_decided), 0, seconds);
     line.steps_per_second = rate(grown(SessionCounter::steps_taken), 0, seconds);
     line.errors_per_second = rate(grown(SessionCounter::columns_failed), 0, seconds);
-    const auto decision = static_cast<double>(grown(SessionCounter::decision_ns));
+    const auto decision = static_cast<double>(grown(SessionCounter::step_decision_ns));
     const auto exposed = static_cast<double>(grown(SessionCounter::exposed_ns));
     if (decision > 0) line.hidden = std::max(0.0, 1.0 - exposed / decision);
     return line;
