@@ -53,13 +53,13 @@ int print_help(CLI::App& app) {
     return 0;
 }
 
-int refuse(const CLI::App& app, const std::string& why, const char* listed, int status) {
+int refuse(const CLI::App& app, const std::string& why, const char* listed) {
     std::cerr << name_of(app) << ": " << why << "'" << name_of(app) << " --help' lists the " << listed
               << "\n";
-    return status;
+    return kWrongCommandLine;
 }
 
-int refuse_word(const CLI::App& app, const std::string& word, int status) {
+int refuse_word(const CLI::App& app, const std::string& word) {
     const Words commands = commands_of(app);
     const std::size_t begin = word.find_first_not_of('-');
     const bool is_option = word.front() == '-' && begin != std::string::npos;
@@ -69,7 +69,7 @@ int refuse_word(const CLI::App& app, const std::string& word, int status) {
     std::string why = is_option ? "no option" : commands.empty() ? "unexpected argument" : "no command";
     why += " '" + shown + "'; ";
     if (meant) why += "did you mean '" + std::string(is_option ? "--" : "") + *meant + "'? ";
-    return refuse(app, why, is_option || commands.empty() ? "options" : "commands", status);
+    return refuse(app, why, is_option || commands.empty() ? "options" : "commands");
 }
 
 // The command that received an unknown word.
@@ -89,7 +89,7 @@ CLI::App& innermost(CLI::App& app) {
 int explain(CLI::App& app, const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);
     if (const CLI::App* command = command_with_unknown_word(app))
-        return refuse_word(*command, command->remaining().front(), error.get_exit_code());
+        return refuse_word(*command, command->remaining().front());
     CLI::App& command = innermost(app);
     const bool lacks_command = command.get_require_subcommand_min() > 0 && command.get_subcommands().empty();
     if (lacks_command) return print_help(command);
@@ -97,7 +97,7 @@ int explain(CLI::App& app, const CLI::ParseError& error) {
     // Replaces CLI11's message "--batch: 1 required UINT:UINT in [1 - 4096] missing".
     if (error.get_name() == "ArgumentMismatch" && what.ends_with(" missing"))
         what = what.substr(0, what.find(": ")) + " needs a value";
-    return refuse(command, what + "; ", "options", error.get_exit_code());
+    return refuse(command, what + "; ", "options");
 }
 
 // Prints the help for `help hotset build`; `words` are those after `help`.
@@ -106,7 +106,7 @@ int help(CLI::App& app, const Words& words) {
     for (const std::string& word : words) {
         const Words commands = commands_of(*asked);
         if (std::find(commands.begin(), commands.end(), word) == commands.end())
-            return refuse_word(*asked, word, static_cast<int>(CLI::ExitCodes::ExtrasError));
+            return refuse_word(*asked, word);
         asked = asked->get_subcommand(word);
     }
     return print_help(*asked);

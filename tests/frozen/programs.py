@@ -115,6 +115,17 @@ def options(command):
     return found
 
 
+def wrong_command_lines(command, options):
+    """The exit status of each command for an option that no command has."""
+    named = [name.removeprefix("options of ").split() for name in options if name.startswith("options of ")]
+    return {
+        f"exit status of {' '.join(words)} for an unknown option": command.run(
+            *words[1:], "--no-such-option", program=words[0]
+        ).returncode
+        for words in named
+    }
+
+
 def of_a_host(command):
     """What asks for no daemon."""
     nowhere = ("--shm-dir", command.folder / "nowhere")
@@ -245,7 +256,9 @@ def of_a_relay(programs, folder):
 def facts(programs, kept):
     with tempfile.TemporaryDirectory() as place:
         command = Command(programs, pathlib.Path(place))
-        found = options(command) | of_a_host(command) | of_a_relay(programs, command.folder)
+        found = options(command)
+        found |= wrong_command_lines(command, found)
+        found |= of_a_host(command) | of_a_relay(programs, command.folder)
         with Daemon(programs) as daemon:
             daemon.engine(*ENGINE)
             seen = {}
