@@ -42,7 +42,7 @@ struct Samplers {
     std::uint32_t max_sleep_us = 200;
     std::uint32_t heartbeat_timeout_ms = 10000;
     std::uint32_t restart_backoff_ms = 10;
-    std::uint32_t state_mb = 512;
+    std::uint64_t max_state_bytes = 512 * mib;
     bool operator==(const Samplers&) const = default;
 };
 

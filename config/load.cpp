@@ -164,6 +164,7 @@ class Reader {
         if (find_key(path) != nullptr) {
             return "; indent the key below its section instead of writing a dot";
         }
+        if (path == "samplers.state_mb") return "; write max_state_bytes with a unit, for example 512MiB";
         if (std::string meant = suggest_colon(name, prefix); !meant.empty()) return meant;
         std::vector<std::string> beside;
         std::vector<std::string> elsewhere;

@@ -109,11 +109,11 @@ std::vector<Key> sampler_keys() {
         key("samplers.restart_backoff_ms", whole_number(0, 60000), reload,
             "Milliseconds before a sampler that died is restarted.", &Config::samplers,
             &Samplers::restart_backoff_ms),
-        key("samplers.state_mb", whole_number(1, 1048576), reload,
-            "MiB that each sampler may keep of the state that it derives from token logs for penalties and "
+        key("samplers.max_state_bytes", byte_size(mib, tib), reload,
+            "Most that each sampler may keep of the state that it derives from token logs for penalties and "
             "DRY; a history of a thousand tokens takes about 100 KB. Beyond it, the least recently used "
             "state is dropped, and derived again when needed.",
-            &Config::samplers, &Samplers::state_mb),
+            &Config::samplers, &Samplers::max_state_bytes),
     };
 }
 

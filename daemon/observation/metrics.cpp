@@ -119,7 +119,7 @@ void add_sampler_states(Families& families) {
                          MetricType::Gauge,
                          [](Sampler sampler) { return static_cast<double>(sampler.states); });
     families.of_samplers("sampler_states_dropped_total",
-                         "States dropped because samplers.state_mb was reached", MetricType::Counter,
+                         "States dropped because samplers.max_state_bytes was reached", MetricType::Counter,
                          [](Sampler sampler) { return static_cast<double>(sampler.states_dropped); });
 }
 

@@ -74,7 +74,7 @@ void SamplerPool::tune_samplers() const {
                            std::memory_order_relaxed);
     header.spin_us.store(config_.samplers.spin_us, std::memory_order_relaxed);
     header.max_sleep_us.store(config_.samplers.max_sleep_us, std::memory_order_relaxed);
-    header.state_limit_bytes.store(config_.samplers.state_mb * config::mib, std::memory_order_relaxed);
+    header.state_limit_bytes.store(config_.samplers.max_state_bytes, std::memory_order_relaxed);
 }
 
 void SamplerPool::configure(const config::Samplers& samplers) {

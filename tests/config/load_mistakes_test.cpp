@@ -31,6 +31,8 @@ TEST_CASE("a key in a wrong section is reported with its place") {
     expect_problems({
         {"sessions:\n  count: 4\n", 2, "sessions.count", "did you mean samplers.count?"},
         {"level: info\n", 1, "level", "did you mean log.level?"},
+        {"samplers:\n  state_mb: 512\n", 2, "samplers.state_mb",
+         "is unknown; write max_state_bytes with a unit, for example 512MiB"},
         {"samplers.count: 4\n", 1, "samplers.count", "indent the key below its section"},
     });
 }

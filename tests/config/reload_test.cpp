@@ -25,7 +25,7 @@ Config changed_everywhere() {
                        .max_sleep_us = 9,
                        .heartbeat_timeout_ms = 999,
                        .restart_backoff_ms = 9,
-                       .state_mb = 9};
+                       .max_state_bytes = 9 * mib};
     config.sessions = {.max = 9,
                        .max_segment_bytes = 9 * mib,
                        .max_total_bytes = 9 * gib,
@@ -71,7 +71,7 @@ TEST_CASE("a reload takes the reloadable keys, and only those") {
     expected.samplers.max_sleep_us = wanted.samplers.max_sleep_us;
     expected.samplers.heartbeat_timeout_ms = wanted.samplers.heartbeat_timeout_ms;
     expected.samplers.restart_backoff_ms = wanted.samplers.restart_backoff_ms;
-    expected.samplers.state_mb = wanted.samplers.state_mb;
+    expected.samplers.max_state_bytes = wanted.samplers.max_state_bytes;
     CHECK(reloaded(running, wanted) == expected);
 }
 

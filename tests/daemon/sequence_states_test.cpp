@@ -206,11 +206,11 @@ TEST_CASE("a sequence's state stays in one sampler while batches change, and goe
     CHECK(eventually([&] { return held(daemon).states == 0 && held(daemon).bytes == 0; }));
 }
 
-TEST_CASE("states beyond samplers.state_mb are dropped, and the tokens stay the same") {
+TEST_CASE("states beyond samplers.max_state_bytes are dropped, and the tokens stay the same") {
     EngineShape shape;
     shape.max_length = 40'000;
     // A megabyte holds one history of twelve thousand tokens, not two: each decision derives its own anew.
-    DaemonProcess daemon("{count: 1, state_mb: 1}");
+    DaemonProcess daemon("{count: 1, max_state_bytes: 1MiB}");
     SmallEngine engine(daemon.endpoint(), "engine", shape);
     for (std::uint64_t uid = 1; uid <= 3; ++uid) {
         client::Sequence sequence = SmallEngine::sequence(uid, 1000);

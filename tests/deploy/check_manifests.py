@@ -104,7 +104,7 @@ class Image:
 
     def bytes_needed(self, cores):
         samplers = max(cores - 1, 1)
-        return self.total_bytes() + samplers * self.config["samplers"]["state_mb"] * MIB + OWN_BYTES
+        return self.total_bytes() + samplers * size(self.config["samplers"]["max_state_bytes"]) + OWN_BYTES
 
 
 def check_no_privilege(name, pod):

@@ -16,7 +16,8 @@ namespace croupier::tools {
 namespace {
 
 constexpr std::uint64_t kMib = 1ULL << 20U;
-// Most bytes that a sampler derives per token of a log; see samplers.state_mb in docs/configuration.md.
+// Most bytes that a sampler derives per token of a log; see samplers.max_state_bytes in
+// docs/configuration.md.
 constexpr std::uint64_t kStateBytesOfToken = 100;
 constexpr std::uint64_t kMemoryReserve = 64 * kMib;
 
@@ -49,7 +50,7 @@ PlannedMemory memory_of(const PlanQuestion& question, const StepModel& model, st
                        proto::plane_bytes(samplers, config::Samplers().threads_per_sampler);
     const std::uint64_t histories = std::uint64_t{question.room.sessions} * question.room.max_sequences *
                                     question.room.max_length * kStateBytesOfToken;
-    const std::uint64_t kept = std::uint64_t{samplers} * config::Samplers().state_mb * kMib;
+    const std::uint64_t kept = samplers * config::Samplers().max_state_bytes;
     memory.process_bytes =
         samplers * model.sampler_bytes() + model.supervisor_bytes() + std::min(histories, kept);
     return memory;
