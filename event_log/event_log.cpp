@@ -35,10 +35,10 @@ constexpr std::array<int, 6> kPriorities = {7, 7, 6, 4, 3, 2};
 
 void say_left_out(const std::vector<LeftOut>& all) {
     for (const LeftOut& left : all) {
-        const std::string_view kind = info_of(left.event).name;
-        const std::array<Field, 2> fields = {{{"kind", kind}, {"lines", left.lines}}};
+        const std::string_view name = info_of(left.event).name;
+        const std::array<Field, 2> fields = {{{"of_event", name}, {"lines", left.lines}}};
         emit(Event::lines_left_out, fields,
-             fmt::format("{} more lines of the event {} were left out", left.lines, kind));
+             fmt::format("{} more lines of the event {} were left out", left.lines, name));
     }
 }
 

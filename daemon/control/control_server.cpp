@@ -140,7 +140,7 @@ ControlServer::Reply ControlServer::answer_open(const ControlContext& context, c
     if (!opened) {
         event_log::write(Event::open_refused,
                          {{"session", name},
-                          {"owner", asker.peer.identity},
+                          {"peer", asker.peer.identity},
                           {"error", shm::errc_name(opened.error().code)}},
                          "refused to open a session for {}: {}", asker.peer.identity, opened.error().message);
         return refusal(asker.request, opened.error());
@@ -184,7 +184,7 @@ void ControlServer::answer_late(const ControlContext& context) {
         if (!made.opened) {
             event_log::write(
                 Event::open_failed,
-                {{"owner", asker.peer.identity}, {"error", shm::errc_name(made.opened.error().code)}},
+                {{"peer", asker.peer.identity}, {"error", shm::errc_name(made.opened.error().code)}},
                 "a session was not opened: {}", made.opened.error().message);
         }
         const DetachedBuffer reply = made.opened ? opened_reply(context, asker.request, made.opened.value())
@@ -250,7 +250,7 @@ ControlServer::Reply ControlServer::answer(const ControlContext& context,
     const std::vector<std::byte> frame(bytes, bytes + frames[1].size());
     const auto parsed = wire::parse(frame.data(), frame.size());
     if (const auto* fault = std::get_if<wire::WireFault>(&parsed)) {
-        event_log::write(Event::message_refused, {{"socket", "control"}, {"sender", peer.value().identity}},
+        event_log::write(Event::message_refused, {{"socket", "control"}, {"peer", peer.value().identity}},
                          "refused a message on the control socket: {}", fault->message);
         return refusal(0, {shm::Errc::bad_argument, fault->message});
     }

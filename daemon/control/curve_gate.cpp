@@ -49,7 +49,8 @@ void CurveGate::serve() {
         if (!request) continue;
         const bool known = knows(request->key);
         if (!known) {
-            event_log::write(Event::key_refused, {{"address", request->address}, {"key", request->key}},
+            const std::string peer = "address " + request->address;
+            event_log::write(Event::key_refused, {{"peer", peer}, {"public_key", request->key}},
                              "a peer at {} was refused: its CURVE key {} is not among the authorized ones",
                              request->address, request->key);
         }

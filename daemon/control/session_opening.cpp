@@ -183,7 +183,7 @@ shm::Result<OpenedSession> SessionRegistry::begin_session(std::unique_ptr<shm::S
         Event::session_opened,
         {{"session", opened->name()},
          {"session_id", opened->id()},
-         {"owner", request.peer.identity},
+         {"peer", request.peer.identity},
          {"vocab", geometry.vocab},
          {"tp", geometry.tp},
          {"batch", geometry.max_batch},

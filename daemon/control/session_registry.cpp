@@ -269,7 +269,7 @@ void SessionRegistry::tell_removed(const shm::Segment& segment) {
     watch.removal_told = true;
     event_log::write(
         Event::files_removed,
-        {{"session", segment.name()}, {"session_id", segment.id()}, {"folder", config_.shm.dir}},
+        {{"session", segment.name()}, {"session_id", segment.id()}, {"shm_dir", config_.shm.dir}},
         "session {} ({}): its file was removed from {}. It is decided for as long as this daemon "
         "lives, or a stand-in; no later daemon finds it. At a user's logout systemd-logind "
         "removes what is his there: RemoveIPC=no in logind.conf, `loginctl enable-linger`, or "

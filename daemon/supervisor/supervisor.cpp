@@ -100,7 +100,7 @@ class Supervisor {
             CROUPIER_TRY_VALUE(
                 explains, ExplainRoute::start(config_.shm.dir, config_.instance, config_.metrics.tokenizer));
             explains_ = std::move(explains);
-            event_log::write(Event::explains_decisions, {{"metrics", config_.metrics.listen}},
+            event_log::write(Event::explains_decisions, {{"listen", config_.metrics.listen}},
                              "metrics.explain: every user who can reach {} can read prompts and outputs",
                              config_.metrics.listen);
         }
@@ -225,7 +225,7 @@ class Supervisor {
         }
         if (removal_told_ || !base_.plane->removed()) return;
         removal_told_ = true;
-        event_log::write(Event::files_removed, {{"folder", config_.shm.dir}},
+        event_log::write(Event::files_removed, {{"shm_dir", config_.shm.dir}},
                          "this daemon's files were removed from {}: it still serves sessions, but `croupier "
                          "status` and `croupier top` do not find it. Restart it when no session is open. "
                          "systemd-logind removes a user's files there at logout: set RemoveIPC=no in "
@@ -249,7 +249,7 @@ class Supervisor {
             const std::uint32_t samplers = base_.plane->header().sampler_count;
             event_log::write(Event::ready,
                              {{"samplers", samplers},
-                              {"control", config_.control.endpoint},
+                              {"endpoint", config_.control.endpoint},
                               {"shm_dir", config_.shm.dir},
                               {"metrics", http_ ? http_->address() : config_.metrics.listen}},
                              "ready: {} sampler{}, control at {}, segments in {}, {}", samplers,

@@ -74,6 +74,9 @@ TEST_CASE("a flood of refused messages writes some lines of log and says how man
         return peer.receive() != nullptr &&
                daemon.says("more lines of the event message_refused were left out");
     }));
+    CHECK_THAT(daemon.log(),
+               Contains(" of_event=message_refused ") &&
+                   Contains(" socket=control peer=\"uid " + std::to_string(::geteuid()) + "\""));
 }
 
 TEST_CASE("every line of a daemon whose samplers die while somebody floods it is one object of JSON") {

@@ -123,6 +123,7 @@ TEST_CASE("an unknown key, a wrong server key and no key at all are refused over
     CHECK_THAT(open_with(setup.shape(unknown)), Contains("timed_out") && Contains("authorized keys"));
     CHECK(eventually(
         [&] { return daemon.says("its CURVE key " + unknown.open + " is not among the authorized ones"); }));
+    CHECK(daemon.says(" peer=\"address 127.0.0.1\" public_key="));
     EngineShape wrong_server = setup.shape(setup.client);
     wrong_server.server_key = fresh_keys().open;
     CHECK_THAT(open_with(wrong_server), Contains("timed_out"));
