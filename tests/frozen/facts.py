@@ -1,7 +1,7 @@
 """What is frozen, as facts: a name, and what is so of it.
 
 A fact that was kept has to be there and to be what it was; where it is a list, what was in it has to be in
-it still. New facts are free.
+it still. A limit may rise. New facts are free.
 """
 
 import json
@@ -11,6 +11,13 @@ import re
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 KEPT = pathlib.Path(__file__).parent / "kept"
 RELEASE = re.search(r"project\(croupier VERSION (\d+\.\d+)", (ROOT / "CMakeLists.txt").read_text())[1]
+
+
+# What callers may ask for at most. CROUPIER_MAX_ORDER is the length of an array in a struct.
+LIMIT = re.compile(
+    r"(?:enumerator|macro) CROUPIER_"
+    r"(?:MAX_(?!ORDER$)\w+|FAN_OUT_MAX_RECORD|WRITER_MAX_STORE_BLOCKS)"
+)
 
 
 class Kept:
@@ -57,6 +64,9 @@ def broken(kept, now):
         elif isinstance(was, list):
             lost = [each for each in was if each not in now[name] and not _may_be_there(each, now[name])]
             sentences += [f"{name} has lost {each}" for each in lost]
+        elif LIMIT.fullmatch(name):
+            if now[name] < was:
+                sentences.append(f"{name} was {was} and is only {now[name]}")
         elif now[name] != was:
             sentences.append(f"{name} was {_shown(was)} and is {_shown(now[name])}")
     return sentences

@@ -11,7 +11,7 @@ import subprocess
 import sys
 
 from c_sources import code_of, one_line, printed, statements
-from facts import ROOT, broken
+from facts import LIMIT, ROOT, broken
 
 KEPT_HEADERS = ROOT / "tests/abi/kept"
 LIBRARIES = {
@@ -114,6 +114,12 @@ def measured(folder):
         f'show_whole("enumerator {name}", {name});' for name in enumerators_of(headers) if name not in GROWS
     ]
     body += [f'show_whole("size of {name}", sizeof({name}));' for name in NEVER_GROW]
+    # As text, two limits cannot be compared.
+    body += [
+        f'show_whole("{name}", {name.removeprefix("macro ")});'
+        for name, _ in macros_of(headers)
+        if LIMIT.fullmatch(name)
+    ]
     for struct, fields in structs_of(headers):
         for field in fields:
             body.append(f"SHOW_FIELD({struct}, {field});")
@@ -165,7 +171,7 @@ def macros_of(headers):
 
 
 def facts_of(folder):
-    facts = measured(folder) | dict(macros_of(headers_in(folder)))
+    facts = dict(macros_of(headers_in(folder))) | measured(folder)
     for struct, fields in structs_of(headers_in(folder)):
         for field, kind in fields.items():
             facts[f"field {struct}.{field}"] = f"{kind} at {facts[f'field {struct}.{field}']}"
