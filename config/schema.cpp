@@ -110,9 +110,9 @@ std::vector<Key> sampler_keys() {
             "Milliseconds before a sampler that died is restarted.", &Config::samplers,
             &Samplers::restart_backoff_ms),
         key("samplers.max_state_bytes", byte_size(mib, tib), reload,
-            "Most that each sampler may keep of the state that it derives from token logs for penalties and "
-            "DRY; a history of a thousand tokens takes about 100 KB. Beyond it, the least recently used "
-            "state is dropped, and derived again when needed.",
+            "Most state that each sampler may derive from token logs, for penalties and DRY; a history of a "
+            "thousand tokens takes about 100 KB. Beyond it, the least recently used state is dropped, and "
+            "derived again when needed.",
             &Config::samplers, &Samplers::max_state_bytes),
     };
 }
