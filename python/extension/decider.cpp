@@ -26,12 +26,14 @@ struct Answer {
     croupier_answer plain{};  // whose arrays are null
     std::vector<croupier_logprob> best;
     std::vector<croupier_survivor> support;
+    std::uint64_t seed = 0;
 };
 
-Answer copy_of(const croupier_answer& answer) {
+Answer copy_of(const croupier_answer& answer, std::uint64_t seed) {
     Answer copy{answer,
                 {answer.best, answer.best + answer.best_count},
-                {answer.support, answer.support + answer.support_count}};
+                {answer.support, answer.support + answer.support_count},
+                seed};
     copy.plain.best = nullptr;
     copy.plain.support = nullptr;
     return copy;
@@ -111,7 +113,7 @@ class Decider {
             checked([&](croupier_error* error) {
                 return croupier_decide(decider, &row, &sequence, &answer, error);
             });
-            return copy_of(answer);
+            return copy_of(answer, request.seed());
         });
     }
 
@@ -142,6 +144,7 @@ void bind_answer(nb::module_& module) {
             },
             nb::for_getter(nb::sig("def feedback(self) -> tuple[float, float]")),
             "what mirostat and adaptive-p leave for the next position")
+        .def_ro("seed", &Answer::seed, "that of Params, or the random one that was drawn where it is None")
         .def("__repr__", [](const Answer& self) {
             const std::uint16_t error = self.plain.error;
             return "Answer(token=" + std::to_string(self.plain.token) + (error == 0 ? "" : ", error: ") +

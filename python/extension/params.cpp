@@ -1,11 +1,13 @@
 #include "python/extension/params.h"
 
 #include <nanobind/stl/string.h>
+#include <sys/random.h>
 
 #include <algorithm>
 #include <array>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <vector>
 
@@ -80,6 +82,29 @@ nb::object get_field(Abi value, const proto::SamplingField<T>& /*field*/) {
     }
 }
 
+// The seed may be None, and each bit of the flags has a name of its own.
+constexpr bool is_plain(std::string_view field) {
+    return field != "seed" && field != "flags";
+}
+
+nb::object get_seed(const Params& params) {
+    return params.has_seed ? nb::cast(params.fields.seed) : nb::none();
+}
+
+void set_seed(Params& params, nb::handle value) {
+    if (!value.is_none()) set_field(params.fields.seed, fields::seed, value);
+    params.has_seed = !value.is_none();
+}
+
+std::uint64_t random_seed() {
+    std::uint64_t seed = 0;
+    if (::getrandom(&seed, sizeof(seed), 0) != sizeof(seed)) {
+        throw Failure(CROUPIER_ERROR_SYSTEM_ERROR,
+                      "no random seed: getrandom failed; give the request a seed");
+    }
+    return seed;
+}
+
 template <typename T>
 constexpr const char* type_of(const proto::SamplingField<T>& /*field*/) {
     if constexpr (std::is_enum_v<T>) return "str";
@@ -130,7 +155,9 @@ void set_order(croupier_params& params, nb::handle value) {
 const std::vector<std::string>& names() {
     static const std::vector<std::string> all = [] {
         std::vector<std::string> found;
-        proto::for_each_sampling_field([&](const auto& field) { found.emplace_back(field.name); });
+        proto::for_each_sampling_field([&](const auto& field) {
+            if (std::string_view(field.name) != "flags") found.emplace_back(field.name);
+        });
         for (const Flag& flag : kFlags) found.emplace_back(flag.name);
         found.emplace_back("order");
         return found;
@@ -138,21 +165,22 @@ const std::vector<std::string>& names() {
     return all;
 }
 
-void set_named(croupier_params& params, const std::string& name, nb::handle value) {
+void set_named(Params& params, const std::string& name, nb::handle value) {
+    if (name == "seed") return set_seed(params, value);
 #define CROUPIER_SET(field, ...) \
-    if (name == #field) return set_field(params.field, fields::field, value);
+    if (is_plain(#field) && name == #field) return set_field(params.fields.field, fields::field, value);
     CROUPIER_SAMPLING_FIELDS(CROUPIER_SET)
 #undef CROUPIER_SET
     for (const Flag& flag : kFlags) {
-        if (name == flag.name) return set_flag(params, flag, value);
+        if (name == flag.name) return set_flag(params.fields, flag, value);
     }
-    if (name == "order") return set_order(params, value);
+    if (name == "order") return set_order(params.fields, value);
     throw_unknown("Params", name, names());
 }
 
 void init(Params* place, const nb::kwargs& given) {
     Params params;
-    for (const auto& [name, value] : given) set_named(params.fields, nb::cast<std::string>(name), value);
+    for (const auto& [name, value] : given) set_named(params, nb::cast<std::string>(name), value);
     new (place) Params(params);
 }
 
@@ -162,10 +190,11 @@ std::string default_text(nb::handle value) {
 
 std::string signature() {
     const Params defaults;
-    std::string text = "def __init__(self, *";
-#define CROUPIER_ARGUMENT(field, ...)                                            \
-    text += std::string(", ") + #field + ": " + type_of(fields::field) + " = " + \
-            default_text(get_field(defaults.fields.field, fields::field));
+    std::string text = "def __init__(self, *, seed: int | None = None";
+#define CROUPIER_ARGUMENT(field, ...)                                                \
+    if (is_plain(#field))                                                            \
+        text += std::string(", ") + #field + ": " + type_of(fields::field) + " = " + \
+                default_text(get_field(defaults.fields.field, fields::field));
     CROUPIER_SAMPLING_FIELDS(CROUPIER_ARGUMENT)
 #undef CROUPIER_ARGUMENT
     for (const Flag& flag : kFlags) text += std::string(", ") + flag.name + ": bool = False";
@@ -179,11 +208,15 @@ std::string representation(const Params& params) {
     const auto add = [&](const char* name, nb::handle value) {
         text += (text.empty() ? "" : ", ") + std::string(name) + "=" + nb::repr(value).c_str();
     };
-#define CROUPIER_SHOW(field, ...)                     \
-    if (params.fields.field != defaults.fields.field) \
+    if (params.has_seed) add("seed", get_seed(params));
+#define CROUPIER_SHOW(field, ...)                                         \
+    if (is_plain(#field) && params.fields.field != defaults.fields.field) \
         add(#field, get_field(params.fields.field, fields::field));
     CROUPIER_SAMPLING_FIELDS(CROUPIER_SHOW)
 #undef CROUPIER_SHOW
+    for (const Flag& flag : kFlags) {
+        if (has_flag(params.fields, flag)) add(flag.name, nb::bool_(true));
+    }
     if (params.fields.order[0] != CROUPIER_ORDER_END) add("order", get_order(params.fields));
     return "Params(" + text + ")";
 }
@@ -191,26 +224,35 @@ std::string representation(const Params& params) {
 }  // namespace
 
 croupier_params params_of(nb::handle given) {
-    if (given.is_none()) return Params().fields;
-    if (!nb::isinstance<Params>(given)) {
+    if (!given.is_none() && !nb::isinstance<Params>(given)) {
         throw bad_argument("params is of type " + type_name_of(given) +
                            "; allowed: croupier.Params, or None");
     }
-    return nb::inst_ptr<Params>(given)->fields;
+    const Params params = given.is_none() ? Params() : *nb::inst_ptr<Params>(given);
+    croupier_params plain = params.fields;
+    if (!params.has_seed) plain.seed = random_seed();
+    return plain;
 }
 
 void bind_params(nb::module_& module) {
     nb::class_<Params> bound(module, "Params",
                              "What a request asks of its draws; what is left out is off. docs/parameters.md "
-                             "has a table of them, docs/semantics.md says what each does.");
+                             "has a table of them, docs/semantics.md says what each does. Without a seed "
+                             "each sequence and each decide() gets a random one, and tells it.");
     bound.def("__init__", &init, nb::sig(kept(signature())));
     bound.def("__repr__", &representation);
-#define CROUPIER_BIND(field, ...)                                                                            \
-    bound.def_prop_rw(                                                                                       \
-        #field, [](const Params& params) { return get_field(params.fields.field, fields::field); },          \
-        [](Params& params, nb::handle value) { set_field(params.fields.field, fields::field, value); },      \
-        nb::for_getter(nb::sig(kept(std::string("def ") + #field + "(self) -> " + type_of(fields::field)))), \
-        kept(std::string(fields::field.meaning) + "; allowed: " + fields::field.range));
+    bound.def_prop_rw("seed", &get_seed, &set_seed, nb::for_getter(nb::sig("def seed(self) -> int | None")),
+                      nb::for_setter(nb::arg("seed").none()),
+                      kept(std::string(fields::seed.meaning) + "; allowed: " + fields::seed.range +
+                           ", or None: Session.add() and decide() draw a random one for each sequence"));
+#define CROUPIER_BIND(field, ...)                                                                           \
+    if (is_plain(#field))                                                                                   \
+        bound.def_prop_rw(                                                                                  \
+            #field, [](const Params& params) { return get_field(params.fields.field, fields::field); },     \
+            [](Params& params, nb::handle value) { set_field(params.fields.field, fields::field, value); }, \
+            nb::for_getter(                                                                                 \
+                nb::sig(kept(std::string("def ") + #field + "(self) -> " + type_of(fields::field)))),       \
+            kept(std::string(fields::field.meaning) + "; allowed: " + fields::field.range));
     CROUPIER_SAMPLING_FIELDS(CROUPIER_BIND)
 #undef CROUPIER_BIND
     for (const Flag& flag : kFlags) {

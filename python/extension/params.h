@@ -13,9 +13,10 @@ struct Params {
     Params() { croupier_params_init(&fields); }
 
     croupier_params fields;
+    bool has_seed = false;  // else each sequence gets one of its own
 };
 
-// None: the defaults.
+// With a random seed where it has none. None: the defaults.
 croupier_params params_of(nb::handle given);
 
 void bind_params(nb::module_& module);

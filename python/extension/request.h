@@ -27,6 +27,8 @@ class Request {
 
     // Points into this object.
     croupier_sequence sequence() const;
+    // Of its params, or the one that was drawn.
+    std::uint64_t seed() const { return params_.seed; }
 
   private:
     std::uint64_t uid_;

@@ -198,12 +198,13 @@ class Session {
         return nb::make_tuple(stopped_by(flag), which, begin);
     }
 
-    void add(nb::handle uid, const RequestArguments& arguments) {
+    std::uint64_t add(nb::handle uid, const RequestArguments& arguments) {
         const Request request(uid_of(uid), arguments);
         held_.use_briefly([&](croupier_session* session) {
             const croupier_sequence sequence = request.sequence();
             checked([&](croupier_error* error) { return croupier_add(session, &sequence, error); });
         });
+        return request.seed();
     }
 
     std::uint64_t submit(nb::handle uids, nb::handle masks, nb::handle mask_rows, nb::handle rows) {
@@ -382,8 +383,8 @@ void bind_session(nb::module_& module) {
             [](Session& self, nb::handle uid, nb::handle prompt, nb::handle output, nb::handle params,
                nb::handle bias, nb::handle stop_ids, nb::handle allowed_ids, nb::handle bad_words,
                nb::handle dry_breakers, nb::handle stop_strings) {
-                self.add(uid, {prompt, output, params, bias, stop_ids, allowed_ids, bad_words, dry_breakers,
-                               stop_strings});
+                return self.add(uid, {prompt, output, params, bias, stop_ids, allowed_ids, bad_words,
+                                      dry_breakers, stop_strings});
             },
             nb::arg("uid").none(), nb::arg("prompt").none(), nb::kw_only(),
             nb::arg("output").none() = nb::tuple(), nb::arg("params").none() = nb::none(),
@@ -394,10 +395,11 @@ void bind_session(nb::module_& module) {
                     "bias: dict[int, float] | None = None, stop_ids: Ids = (), allowed_ids: Ids = (), "
                     "bad_words: collections.abc.Sequence[Ids] = (), "
                     "dry_breakers: collections.abc.Sequence[Ids] = (), "
-                    "stop_strings: collections.abc.Sequence[str] = ()) -> None"),
-            "Admits a sequence. `output` was decided earlier, elsewhere: a sequence that comes back. The "
-            "first "
-            "of `stop_strings` that the output's text has ends it; they need a session with a tokenizer.")
+                    "stop_strings: collections.abc.Sequence[str] = ()) -> int"),
+            "Admits a sequence, and returns its seed: that of `params`, or a random one where it is None, as "
+            "by default. A sequence that comes back needs the seed that it had; a greedy one needs none. "
+            "`output` was decided earlier, elsewhere. The first of `stop_strings` that the output's text has "
+            "ends it; they need a session with a tokenizer.")
         .def(
             "submit", &Session::submit, nb::arg("uids").none(), nb::arg("masks").none() = nb::none(),
             nb::arg("mask_rows").none() = nb::none(), nb::arg("rows").none() = nb::none(),

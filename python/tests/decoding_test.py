@@ -105,6 +105,22 @@ def test_what_ends_a_sequence_is_told(daemon: Daemon, name: str) -> None:
         assert [each.stopped for each in engine.step().decisions] == ["eos", "length", "token", None]
 
 
+def test_sequences_without_a_seed_draw_one_each_and_tell_it(daemon: Daemon, name: str) -> None:
+    params = croupier.Params(top_p=0.95)
+    with daemon.open(name) as session:
+        engine = Engine(session)
+        for uid in range(1, 9):
+            engine.add(uid, [5], params=params)
+        engine.add(9, [5], params=croupier.Params(seed=3))
+        engine.add(10, [5])
+        assert engine.seeds[9] == 3
+        assert len(set(engine.seeds.values())) == 10
+        # Each is decided here by the seed that add() told.
+        for _ in range(3):
+            engine.step()
+    assert params.seed is None
+
+
 def test_a_step_is_a_copy_of_numbers(daemon: Daemon, name: str) -> None:
     with daemon.open(name) as session:
         engine = Engine(session)

@@ -1,6 +1,7 @@
 import math
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import croupier
@@ -9,6 +10,8 @@ import croupier
 def test_every_field_of_the_page_of_parameters_is_there() -> None:
     page = (Path(__file__).parents[2] / "docs/parameters.md").read_text()
     listed = [line.split("`")[1] for line in page.splitlines() if line.startswith("| `")]
+    # Each of its bits has a name of its own here.
+    listed.remove("flags")
     assert len(listed) > 30
     flags = [
         "ignore_eos",
@@ -29,18 +32,39 @@ def test_every_field_of_the_page_of_parameters_is_there() -> None:
 def test_choices_go_by_name_and_by_number() -> None:
     params = croupier.Params(rng="sglang", logprob_mode=1, order=["dry", "top_k"], ignore_eos=True)
     assert (params.rng, params.logprob_mode, params.order) == ("sglang", "processed", ["dry", "top_k"])
-    assert params.flags == 1
     params.no_logprob = True
     params.ignore_eos = False
-    assert (params.flags, params.ignore_eos, params.no_logprob) == (2, False, True)
+    assert (params.ignore_eos, params.no_logprob) == (False, True)
     params.stops_only_ban = True
-    assert (params.flags, params.stops_only_ban, params.rank_counts_ties) == (6, True, False)
-    params.rank_counts_ties, params.stops_only_ban = True, False
-    assert params.flags == 10
-    params.rank_counts_ties = False
+    assert (params.no_logprob, params.stops_only_ban, params.rank_counts_ties) == (True, True, False)
     params.rng = 0
     params.order = ()
-    assert repr(params) == "Params(flags=2, logprob_mode='processed')"
+    assert repr(params) == "Params(logprob_mode='processed', no_logprob=True, stops_only_ban=True)"
+    with pytest.raises(croupier.Error, match="Params has no 'flags'"):
+        croupier.Params(flags=2)
+
+
+def test_a_seed_is_none_until_it_is_given() -> None:
+    params = croupier.Params()
+    assert params.seed is None
+    assert repr(params) == "Params()"
+    params.seed = 0
+    assert params.seed == 0
+    assert repr(params) == "Params(seed=0)"
+    params.seed = None
+    assert repr(params) == repr(croupier.Params(seed=None)) == "Params()"
+
+
+def test_decisions_without_a_seed_tell_the_one_that_they_drew() -> None:
+    row, params = np.zeros(1000, np.float32), croupier.Params()
+    answers = [croupier.decide(row, params=params) for _ in range(8)]
+    answers += [croupier.Decider(1000, max_length=8).decide(row) for _ in range(8)]
+    assert len({answer.seed for answer in answers}) == 16
+    assert len({answer.token for answer in answers}) > 8
+    for answer in answers:
+        again = croupier.decide(row, params=croupier.Params(seed=answer.seed))
+        assert (again.token, again.seed) == (answer.token, answer.seed)
+    assert params.seed is None
 
 
 @pytest.mark.parametrize(

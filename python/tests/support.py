@@ -125,11 +125,12 @@ class Engine:
         for rank in range(1, self.writers[0].info.tp):
             self.writers.append(croupier.Writer(session.segment_path, rank=rank))
         self.asked: dict[int, dict] = {}
+        self.seeds: dict[int, int] = {}
         self.outputs: dict[int, list[int]] = {}
 
     def add(self, uid: int, prompt: list[int] | None = None, **asked: object) -> None:
         asked["prompt"] = [uid, 2, 3] if prompt is None else prompt
-        self.session.add(uid, **asked)
+        self.seeds[uid] = self.session.add(uid, **asked)
         self.asked[uid] = asked
         self.outputs[uid] = list(asked.get("output", ()))
 
@@ -149,7 +150,12 @@ class Engine:
 
     def in_process(self, uid: int, logits: np.ndarray, mask: np.ndarray | None = None) -> croupier.Answer:
         asked = {**self.asked[uid], "output": self.outputs[uid]}
-        return croupier.decide(in_dtype(logits, self.dtype), mask=mask, **asked)
+        params = asked.pop("params", None) or croupier.Params()
+        given, params.seed = params.seed, self.seeds.get(uid, params.seed)
+        try:
+            return croupier.decide(in_dtype(logits, self.dtype), mask=mask, params=params, **asked)
+        finally:
+            params.seed = given
 
     def step(self, masks: list | None = None) -> croupier.Step:
         """One step of all sequences, each decided in this process too."""

@@ -29,7 +29,6 @@ _ENGINE_NAMES = frozenset(
         "seed",
         "eos_token_id",
         "max_tokens",
-        "flags",
         "child",
         "logprobs",
         "logprob_mode",
