@@ -162,7 +162,7 @@ class Engine:
         """Gives up steps whose rows the writer of that time did not write."""
         while self._session.in_flight:
             if (wanted := self._writer.wait_step(0)) is not None:
-                self._session.give_up(wanted[0])
+                self._session.give_up(wanted.step)
             self._session.wait(PATIENCE)
 
     def _resume_sequence(self, request: Request, text: list[int]) -> None:

@@ -22,6 +22,7 @@
 #include "python/extension/open_options.h"
 #include "python/extension/request.h"
 #include "python/extension/step.h"
+#include "python/extension/text_stop.h"
 
 namespace croupier::python {
 namespace {
@@ -184,18 +185,15 @@ class Session {
         return nb::bytes(bytes.data(), bytes.size());
     }
 
-    nb::object text_stop(nb::handle given) {
+    std::optional<TextStop> text_stop(nb::handle given) {
         const std::uint64_t uid = uid_of(given);
-        std::uint32_t stop = 0;
-        std::uint64_t begin = 0;
-        const auto flag = static_cast<std::uint16_t>(held_.use_briefly([&](croupier_session* session) {
+        TextStop stop;
+        stop.flag = static_cast<std::uint16_t>(held_.use_briefly([&](croupier_session* session) {
             return checked([&](croupier_error* error) {
-                return croupier_text_stop(session, uid, &stop, &begin, error);
+                return croupier_text_stop(session, uid, &stop.stop_string, &stop.begin, error);
             });
         }));
-        if (flag == 0) return nb::none();
-        const nb::object which = flag == CROUPIER_STOPPED_STRING ? nb::object(nb::int_(stop)) : nb::none();
-        return nb::make_tuple(stopped_by(flag), which, begin);
+        return stop.flag == 0 ? std::nullopt : std::optional(stop);
     }
 
     std::uint64_t add(nb::handle uid, const RequestArguments& arguments) {
@@ -348,6 +346,7 @@ class Session {
 }  // namespace
 
 void bind_session(nb::module_& module) {
+    bind_text_stop(module);
     nb::class_<Session>(module, "Session")
         .def(
             "__init__",
@@ -372,12 +371,10 @@ void bind_session(nb::module_& module) {
             nb::sig("def text(self, uid: int, start: int = 0) -> bytes"),
             "The released text of a live sequence's output as UTF-8, from byte `start` on: whole characters, "
             "and nothing that may still become a part of a stop string.")
-        .def(
-            "text_stop", &Session::text_stop, nb::arg("uid").none(),
-            nb::sig("def text_stop(self, uid: int) -> tuple[str, int | None, int] | None"),
-            "What of its text the last token of a live sequence's output completes, as a decision's stopped, "
-            "stop_string and stop_begin: for a client that has resumed a session and did not see the "
-            "decision.")
+        .def("text_stop", &Session::text_stop, nb::arg("uid").none(),
+             nb::sig("def text_stop(self, uid: int) -> TextStop | None"),
+             "What of its text the last token of a live sequence's output completes: for a client that has "
+             "resumed a session and did not see the decision.")
         .def(
             "add",
             [](Session& self, nb::handle uid, nb::handle prompt, nb::handle output, nb::handle params,

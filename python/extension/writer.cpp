@@ -14,8 +14,6 @@ namespace {
 constexpr std::array kPaths = {"auto", "store", "copy"};
 constexpr std::array kRows = {"auto", "lent", "copied"};
 
-using Wanted = std::optional<std::pair<std::uint64_t, std::uint32_t>>;
-
 croupier_writer* attach(nb::handle segment_path, nb::handle rank, nb::handle device, nb::handle path,
                         nb::handle store_blocks, nb::handle rows) {
     if (!nb::isinstance<nb::str>(segment_path)) {
@@ -49,12 +47,12 @@ WriterState state_of(croupier_writer* writer) {
     return state;
 }
 
-Wanted look(croupier_writer* writer, std::uint32_t timeout_ms) {
-    std::pair<std::uint64_t, std::uint32_t> wanted;
+std::optional<WantedStep> look(croupier_writer* writer, std::uint32_t timeout_ms) {
+    WantedStep wanted;
     const int got = checked([&](croupier_error* error) {
-        return croupier_writer_wait_step(writer, timeout_ms, &wanted.first, &wanted.second, error);
+        return croupier_writer_wait_step(writer, timeout_ms, &wanted.step, &wanted.rows, error);
     });
-    return got == 1 ? Wanted(wanted) : std::nullopt;
+    return got == 1 ? std::optional(wanted) : std::nullopt;
 }
 
 void send_tokens(croupier_writer* writer, void* stream, std::uint64_t step,
@@ -103,7 +101,7 @@ WriterState Writer::state() {
     return held_.use_briefly(state_of);
 }
 
-std::optional<std::pair<std::uint64_t, std::uint32_t>> Writer::wait_step(nb::handle seconds) {
+std::optional<WantedStep> Writer::wait_step(nb::handle seconds) {
     return wait_in_slices(Deadline(seconds), [&](std::uint32_t slice_ms) {
         return held_.use([&](croupier_writer* writer) { return look(writer, slice_ms); });
     });
@@ -123,8 +121,8 @@ bool Writer::begin(nb::handle given) {
         const int status =
             checked([&](croupier_error* error) { return croupier_writer_begin(writer, step, error); });
         if (status == CROUPIER_WRITER_BUSY) return false;
-        const bool told = wanted && wanted->first == step;
-        begun_.begin(step, told ? std::optional(wanted->second) : std::nullopt, info_.steps_in_flight);
+        const bool told = wanted && wanted->step == step;
+        begun_.begin(step, told ? std::optional(wanted->rows) : std::nullopt, info_.steps_in_flight);
         return true;
     });
 }

@@ -5,7 +5,6 @@
 
 #include <cstdint>
 #include <optional>
-#include <utility>
 
 #include "croupier/writer.h"
 #include "python/extension/begun_columns.h"
@@ -25,7 +24,7 @@ class Writer {
     const WriterInfo& info() const { return info_; }
     WriterState state();
 
-    std::optional<std::pair<std::uint64_t, std::uint32_t>> wait_step(nb::handle seconds);
+    std::optional<WantedStep> wait_step(nb::handle seconds);
     bool begin(nb::handle given);
     void enqueue(nb::handle logits, nb::handle stream_given, nb::handle row_of, nb::handle inputs,
                  nb::handle parents, nb::handle positions);

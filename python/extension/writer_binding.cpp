@@ -1,6 +1,5 @@
 // The class of writers, and what Python says of it.
 #include <nanobind/stl/optional.h>
-#include <nanobind/stl/pair.h>
 
 #include "python/extension/bindings.h"
 #include "python/extension/writer.h"
@@ -21,9 +20,9 @@ void bind_writer(nb::module_& module) {
         .def_prop_ro("info", &Writer::info, "its session and its part of it")
         .def_prop_ro("state", &Writer::state, "how far it is")
         .def("wait_step", &Writer::wait_step, nb::arg("timeout").none() = nb::none(),
-             nb::sig("def wait_step(self, timeout: float | None = None) -> tuple[int, int] | None"),
-             "The oldest step in flight that wants this rank's logits and is not begun, and how many columns "
-             "it has; None where there is none within `timeout` seconds. Fails with session_closed once the "
+             nb::sig("def wait_step(self, timeout: float | None = None) -> WantedStep | None"),
+             "The oldest step in flight that wants this rank's logits and is not begun; None where there is "
+             "none within `timeout` seconds. Fails with session_closed once the "
              "session has ended; while its client and daemon are both away it waits.")
         .def("begin", &Writer::begin, nb::arg("step").none(), nb::sig("def begin(self, step: int) -> bool"),
              "Queues the step for the next enqueue(). False: it is not submitted yet, or all slots are begun "

@@ -1,5 +1,9 @@
 #include "python/extension/writer_info.h"
 
+#include <nanobind/stl/string.h>
+
+#include <string>
+
 #include "python/extension/open_options.h"
 
 namespace croupier::python {
@@ -58,6 +62,14 @@ void bind_writer_info(nb::module_& module) {
         .def_prop_ro(
             "empty_launches", [](const WriterState& self) { return self.empty_launches; },
             "replays of a captured graph that found no begun step");
+
+    nb::class_<WantedStep>(module, "WantedStep", "A step that wants a rank's logits.")
+        .def_ro("step", &WantedStep::step, "its number")
+        .def_ro("rows", &WantedStep::rows, "of logits, over all columns and their windows")
+        .def("__repr__", [](const WantedStep& self) {
+            return "WantedStep(step=" + std::to_string(self.step) + ", rows=" + std::to_string(self.rows) +
+                   ")";
+        });
 }
 
 }  // namespace croupier::python

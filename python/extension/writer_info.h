@@ -1,7 +1,9 @@
-// What a writer's session is like, and how far the writer is, as objects of Python's.
+// What a writer's session is like, how far the writer is, and what it is to bring, as objects of Python's.
 #pragma once
 
 #include <nanobind/nanobind.h>
+
+#include <cstdint>
 
 #include "croupier/writer.h"
 
@@ -13,6 +15,12 @@ struct WriterInfo : croupier_writer_info {
 
 struct WriterState : croupier_writer_state {
     WriterState() : croupier_writer_state() { croupier_writer_state_init(this); }
+};
+
+// A step that wants the rank's logits.
+struct WantedStep {
+    std::uint64_t step = 0;
+    std::uint32_t rows = 0;
 };
 
 void bind_writer_info(nanobind::module_& module);

@@ -48,9 +48,9 @@ def test_a_session_is_resumed_after_its_client_was_killed(daemon: Daemon, name: 
         engine.asked[1] = {"prompt": [1, 2, 3], "params": croupier.Params(seed=6, top_p=0.9)}
         engine.outputs[1] = session.output(1)
         assert engine.outputs[1] == [croupier.decide(row(1, 0), **engine.asked[1]).token]
-        wanted, columns = engine.writers[0].wait_step(PATIENCE)
-        assert columns == 1
-        engine.write(wanted, [row(1, 1)])
+        wanted = engine.writers[0].wait_step(PATIENCE)
+        assert wanted.rows == 1
+        engine.write(wanted.step, [row(1, 1)])
         decided = session.wait(PATIENCE)
         assert decided.tokens[0] == engine.in_process(1, row(1, 1)).token
 

@@ -61,7 +61,8 @@ def way(daemon: Daemon, programs: None) -> Iterator[Way]:
 def decide(session: Session, writer: Writer, uid: int, position: int) -> int:
     step = session.submit([uid])
     # The record may still be on its way.
-    assert writer.wait_step(PATIENCE) == (step, 1)
+    wanted = writer.wait_step(PATIENCE)
+    assert (wanted.step, wanted.rows) == (step, 1)
     assert writer.begin(step)
     writer.enqueue(row(uid, position)[np.newaxis])
     found = session.wait(PATIENCE)

@@ -34,6 +34,8 @@ def test_a_window_brings_the_tokens_that_were_drafted_right(daemon: Daemon, name
         engine.add(1, params=GREEDY)
         engine.add(2, params=GREEDY)
         step = session.submit([1, 2], rows=[3, 2])
+        wanted = engine.writers[0].wait_step(PATIENCE)
+        assert (wanted.step, wanted.rows) == (step, 5)
         inputs = [-2, best(1, 0), best(1, 1), -2, best(2, 0) ^ 1]
         # The second sequence's rows come first among the logits.
         rows = [row(2, 0), row(2, 1), row(1, 0), row(1, 1), row(1, 2)]

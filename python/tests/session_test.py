@@ -240,7 +240,9 @@ def test_a_writer_tells_of_its_part_and_its_state(daemon: Daemon, name: str) -> 
         session.add(1, [1])
         session.add(2, [1])
         step = session.submit([1, 2])
-        assert writer.wait_step(PATIENCE) == (step, 2)
+        wanted = writer.wait_step(PATIENCE)
+        assert (wanted.step, wanted.rows) == (step, 2)
+        assert repr(wanted) == f"WantedStep(step={step}, rows=2)"
         assert writer.begin(step)
         assert writer.state.begun == 1
         writer.abandon()

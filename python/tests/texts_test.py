@@ -51,7 +51,9 @@ def test_a_stop_string_ends_a_sequence_and_its_text(daemon: Daemon, name: str, t
         ended = decide(session, writer, 3)
         assert (ended.stopped, ended.stop_string, ended.stop_begin) == ("stop_string", 1, 4)
         assert "stopped by stop_string" in repr(ended)
-        assert session.text_stop(1) == ("stop_string", 1, 4)
+        stop = session.text_stop(1)
+        assert (stop.flag, stop.stopped, stop.stop_string, stop.begin) == (64, "stop_string", 1, 4)
+        assert repr(stop) == "TextStop(stopped='stop_string', stop_string=1, begin=4)"
         assert session.text(1) == b"one "
         session.truncate(1, 2)
         ended = [decide(session, writer, token) for token in (4, 5)][-1]
@@ -78,7 +80,9 @@ def test_a_json_value_ends_a_sequence_and_its_text(daemon: Daemon, name: str, to
         assert [each.stopped for each in decisions] == [None, None, None, "json"]
         ended = decisions[-1]
         assert (ended.stop_string, ended.stop_begin, ended.text_bytes) == (None, 1, 23)
-        assert session.text_stop(1) == ("json", None, 1)
+        stop = session.text_stop(1)
+        assert (stop.stopped, stop.stop_string, stop.begin) == ("json", None, 1)
+        assert repr(stop) == "TextStop(stopped='json', begin=1)"
         assert json.loads(session.text(1, ended.stop_begin)) == {"one": [1, "two\u20ac"]}
         assert "stopped by json" in repr(ended)
     with daemon.open(name) as session:
@@ -121,7 +125,7 @@ def test_json_values_end_where_pythons_decoder_finds_their_ends(
             before = "".join(pieces[token] for token in output[:-1])
             expected = [begin for begin, complete in values_of(text) if complete > len(before.encode())][:1]
             stop = session.text_stop(uid)
-            assert ([] if stop is None else [stop[2]]) == expected, (text, stop)
+            assert ([] if stop is None else [stop.begin]) == expected, (text, stop)
             found += stop is not None
             session.finish(uid)
     assert found > 500

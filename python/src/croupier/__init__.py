@@ -16,6 +16,8 @@ from ._core import (
     Hypothesis,
     Params,
     Step,
+    TextStop,
+    WantedStep,
     WriterInfo,
     WriterState,
 )
@@ -38,6 +40,8 @@ __all__ = [
     "Params",
     "Session",
     "Step",
+    "TextStop",
+    "WantedStep",
     "Writer",
     "WriterInfo",
     "WriterState",

@@ -128,11 +128,10 @@ class Plane:
             if step != batch.step:
                 raise RuntimeError(f"the session's step is {step}, and this rank counts {batch.step}")
             return
-        waiting = self._writer.wait_step(self._timeout)
-        own = batch.step, len(batch.places)
-        if waiting != own:
+        wanted, rows = self._writer.wait_step(self._timeout), batch.window * len(batch.places)
+        if wanted is None or (wanted.step, wanted.rows) != (batch.step, rows):
             raise RuntimeError(
-                f"the session has (step, columns) {waiting}, and this rank {own}: "
+                f"the session has {wanted}, and this rank step {batch.step} with {rows} rows: "
                 "ranks run different batches, or the one that submits them has ended"
             )
 
