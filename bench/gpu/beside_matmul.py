@@ -161,7 +161,7 @@ class Steps:
         self.writer.enqueue(next(self.rows), self.stream.cuda_stream)
         if self.token_stream is not self.stream:
             self.token_stream.wait_stream(self.stream)
-        self.writer.enqueue_awaited_tokens(step, self.tokens, 20.0, self.token_stream.cuda_stream)
+        self.writer.enqueue_awaited_tokens(step, self.tokens, self.token_stream.cuda_stream, timeout=20.0)
         assert not any(self.session.wait(20.0).errors)
         self.token_stream.synchronize()
 

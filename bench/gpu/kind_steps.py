@@ -112,7 +112,7 @@ def measure(daemon: Daemon, place: argparse.Namespace, kind: str, columns: int, 
                 def enqueue(step: int = step) -> None:
                     writer.enqueue(gathered, stream)
                     if on_gpu:
-                        writer.enqueue_awaited_tokens(step, tokens, PATIENCE, stream)
+                        writer.enqueue_awaited_tokens(step, tokens, stream, timeout=PATIENCE)
 
                 clock.time(enqueue, lambda: check_errors(session.wait(PATIENCE)))
                 done += 1

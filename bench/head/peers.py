@@ -101,7 +101,7 @@ class Lean:
             self.writer.enqueue_head(self.job.hidden, self.job.weight, self.logits, stream)
         else:
             self.writer.enqueue(self.job.product(), stream)
-        self.writer.enqueue_awaited_tokens(self.step, self.tokens, PATIENCE, stream)
+        self.writer.enqueue_awaited_tokens(self.step, self.tokens, stream, timeout=PATIENCE)
 
     def finish(self) -> None:
         if self.session is not None:

@@ -107,7 +107,7 @@ class Way:
                     torch.matmul(hidden, own.t(), out=logits)
                     writer.enqueue(logits, stream)
             self.host_us.append((time.perf_counter() - begun) * 1e6)
-            self.writers[0].enqueue_awaited_tokens(step, self.tokens, PATIENCE, stream)
+            self.writers[0].enqueue_awaited_tokens(step, self.tokens, stream, timeout=PATIENCE)
 
         def finish() -> None:
             decided = self.session.wait(PATIENCE)

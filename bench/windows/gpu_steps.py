@@ -152,7 +152,7 @@ class Engine:
         def enqueue() -> None:
             self.writer.enqueue(logits, self.stream, **{name: self.arrays[name] for name in given})
             if self.device != "cpu":
-                self.writer.enqueue_awaited_tokens(step, self.tokens, PATIENCE, self.stream)
+                self.writer.enqueue_awaited_tokens(step, self.tokens, self.stream, timeout=PATIENCE)
 
         clock.time(enqueue, lambda: check_errors(self.session.wait(PATIENCE)))
 

@@ -130,7 +130,7 @@ bool Writer::begin(nb::handle given) {
 void Writer::enqueue(nb::handle logits, nb::handle stream_given, nb::handle row_of, nb::handle inputs,
                      nb::handle parents, nb::handle positions) {
     or_refused([&](bool& is_given) {
-        void* stream = stream_of(stream_given);
+        void* stream = stream_of(stream_given, info_.device);
         const Array rows(logits, "logits");
         require_rows(rows, info_);
         const StepArrays arrays(row_of, inputs, parents, positions);
@@ -156,7 +156,7 @@ void Writer::enqueue(nb::handle logits, nb::handle stream_given, nb::handle row_
 void Writer::enqueue_head(nb::handle hidden, nb::handle weight, nb::handle logits, nb::handle stream_given,
                           nb::handle row_of, nb::handle inputs, nb::handle parents, nb::handle positions) {
     or_refused([&](bool& is_given) {
-        void* const stream = stream_of(stream_given);
+        void* const stream = stream_of(stream_given, info_.device);
         const Array states(hidden, "hidden");
         const Array head(weight, "weight");
         const Array room(logits, "logits");
@@ -203,7 +203,7 @@ void Writer::enqueue_pointer(nb::handle pointer, nb::handle row_stride, nb::hand
                              nb::handle row_of, nb::handle inputs, nb::handle parents, nb::handle positions) {
     or_refused([&](bool& is_given) {
         void* const logits = pointer_of(pointer);
-        void* const stream = stream_of(stream_given);
+        void* const stream = stream_of(stream_given, info_.device);
         const auto stride = number_of<std::uint64_t>(row_stride);
         if (!stride)
             throw bad_argument("row_stride is " + shown(row_stride) + "; allowed: a number of elements");
@@ -236,8 +236,8 @@ void Writer::enqueue_tokens(nb::handle given, nb::handle tokens, nb::handle stre
     enqueue_tokens_of(given, tokens, stream_given, std::nullopt);
 }
 
-void Writer::enqueue_awaited_tokens(nb::handle given, nb::handle tokens, nb::handle timeout,
-                                    nb::handle stream_given) {
+void Writer::enqueue_awaited_tokens(nb::handle given, nb::handle tokens, nb::handle stream_given,
+                                    nb::handle timeout) {
     enqueue_tokens_of(given, tokens, stream_given, milliseconds_of(timeout));
 }
 
@@ -245,15 +245,15 @@ void Writer::enqueue_tokens_pointer(nb::handle given, nb::handle pointer, nb::ha
     enqueue_tokens_at(given, pointer, stream_given, std::nullopt);
 }
 
-void Writer::enqueue_awaited_tokens_pointer(nb::handle given, nb::handle pointer, nb::handle timeout,
-                                            nb::handle stream_given) {
+void Writer::enqueue_awaited_tokens_pointer(nb::handle given, nb::handle pointer, nb::handle stream_given,
+                                            nb::handle timeout) {
     enqueue_tokens_at(given, pointer, stream_given, milliseconds_of(timeout));
 }
 
 void Writer::enqueue_tokens_of(nb::handle given, nb::handle tokens, nb::handle stream_given,
                                std::optional<std::uint32_t> timeout_ms) {
     const std::uint64_t step = step_of(given);
-    void* const stream = stream_of(stream_given);
+    void* const stream = stream_of(stream_given, info_.device);
     const Array room(tokens, "tokens", Use::write);
     room.require_dimensions(1, "a token for each column");
     room.require_contiguous();
@@ -274,12 +274,12 @@ void Writer::enqueue_tokens_at(nb::handle given, nb::handle pointer, nb::handle 
                                std::optional<std::uint32_t> timeout_ms) {
     const std::uint64_t step = step_of(given);
     auto* const tokens = static_cast<std::int32_t*>(pointer_of(pointer));
-    void* const stream = stream_of(stream_given);
+    void* const stream = stream_of(stream_given, info_.device);
     use_device([&](croupier_writer* writer) { send_tokens(writer, stream, step, timeout_ms, tokens); });
 }
 
 void Writer::enqueue_randoms(nb::handle stream_given) {
-    void* const stream = stream_of(stream_given);
+    void* const stream = stream_of(stream_given, info_.device);
     use_device([&](croupier_writer* writer) {
         checked(
             [&](croupier_error* error) { return croupier_writer_enqueue_randoms(writer, stream, error); });

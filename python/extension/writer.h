@@ -34,11 +34,11 @@ class Writer {
                          nb::handle row_of, nb::handle inputs, nb::handle parents, nb::handle positions);
     bool wait_tokens(nb::handle given, nb::handle seconds);
     void enqueue_tokens(nb::handle given, nb::handle tokens, nb::handle stream_given);
-    void enqueue_awaited_tokens(nb::handle given, nb::handle tokens, nb::handle timeout,
-                                nb::handle stream_given);
+    void enqueue_awaited_tokens(nb::handle given, nb::handle tokens, nb::handle stream_given,
+                                nb::handle timeout);
     void enqueue_tokens_pointer(nb::handle given, nb::handle pointer, nb::handle stream_given);
-    void enqueue_awaited_tokens_pointer(nb::handle given, nb::handle pointer, nb::handle timeout,
-                                        nb::handle stream_given);
+    void enqueue_awaited_tokens_pointer(nb::handle given, nb::handle pointer, nb::handle stream_given,
+                                        nb::handle timeout);
     void enqueue_randoms(nb::handle stream_given);
     void abandon();
     void detach() { held_.take_apart(croupier_writer_detach); }

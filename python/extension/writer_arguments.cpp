@@ -20,11 +20,14 @@ const char* elements_of(std::uint32_t dtype) {
 
 }  // namespace
 
-void* stream_of(nb::handle given) {
+void* stream_of(nb::handle given, std::int32_t device) {
+    if (given.is_none() && device == CROUPIER_WRITER_HOST) return nullptr;
     const auto stream = number_of<std::uintptr_t>(given);
     if (!stream) {
-        throw bad_argument("stream is " + shown(given) +
-                           "; allowed: a CUDA stream as a number, such as torch's stream.cuda_stream, or 0");
+        throw bad_argument(
+            "stream is " + shown(given) +
+            "; allowed: the CUDA stream on which the logits are written, or the tokens read, as "
+            "a number, such as torch's stream.cuda_stream; 0 is CUDA's default stream");
     }
     return reinterpret_cast<void*>(*stream);  // NOLINT(performance-no-int-to-ptr)
 }

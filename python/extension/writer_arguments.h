@@ -14,7 +14,8 @@
 
 namespace croupier::python {
 
-void* stream_of(nb::handle given);
+// None with the host alone: on a GPU a forgotten stream would read logits before they are written.
+void* stream_of(nb::handle given, std::int32_t device);
 void* pointer_of(nb::handle given, const std::string& name = "pointer");
 const std::int32_t* numbers_at(nb::handle given, const char* name);
 std::uint64_t step_of(nb::handle given);

@@ -64,9 +64,33 @@ def test_a_tensor_elsewhere_is_refused(daemon: Daemon, name: str) -> None:
         with croupier.Writer(session.segment_path, device=0) as writer:
             assert writer.begin(session.submit([1]))
             with pytest.raises(croupier.Error, match="the host; this writer's device is CUDA device 0"):
-                writer.enqueue(torch.zeros((1, VOCAB)))
+                writer.enqueue(torch.zeros((1, VOCAB)), 0)
             writer.enqueue(torch.zeros((1, VOCAB), device="cuda"), torch.cuda.current_stream().cuda_stream)
             assert session.wait(PATIENCE).errors.tolist() == [0]
+
+
+def test_a_forgotten_stream_is_refused(daemon: Daemon, name: str) -> None:
+    with daemon.open(name) as session, croupier.Writer(session.segment_path, device=0) as writer:
+        session.add(1, [1], params=croupier.Params(temperature=0))
+        step = session.submit([1])
+        assert writer.begin(step)
+        logits = torch.from_numpy(row(1, 0))[None].cuda()
+        tokens = torch.zeros(1, dtype=torch.int32, device="cuda")
+        torch.cuda.synchronize()
+        for forgets in (
+            lambda: writer.enqueue(logits),
+            lambda: writer.enqueue_head(logits, logits, logits),
+            lambda: writer.enqueue_pointer(logits.data_ptr(), VOCAB),
+            lambda: writer.enqueue_tokens(step, tokens),
+            lambda: writer.enqueue_tokens_pointer(step, tokens.data_ptr()),
+            lambda: writer.enqueue_awaited_tokens(step, tokens, timeout=1),
+            lambda: writer.enqueue_awaited_tokens_pointer(step, tokens.data_ptr(), timeout=1),
+            writer.enqueue_randoms,
+        ):
+            with pytest.raises(croupier.Error, match="stream is None; allowed: the CUDA stream on which"):
+                forgets()
+        writer.enqueue(logits, 0)
+        assert session.wait(PATIENCE).errors.tolist() == [0]
 
 
 @pytest.mark.parametrize(

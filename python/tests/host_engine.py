@@ -165,7 +165,7 @@ class HostRank:
                 assert self.writer.begin(order.step)
             self.writer.enqueue(rows)
             tokens = np.empty(len(rows), dtype=np.int32)
-            self.writer.enqueue_awaited_tokens(order.step, tokens, 20.0)
+            self.writer.enqueue_awaited_tokens(order.step, tokens, timeout=20.0)
             for name, token in zip(drawing, np.maximum(tokens, 0).tolist(), strict=True):
                 sampled[names.index(name)] = [token]
                 self.drawn[name] += 1

@@ -295,9 +295,9 @@ def test_rows_may_lie_apart_or_at_an_address(daemon: Daemon, name: str) -> None:
             wide[:, :VOCAB] = [row(1, position), row(2, position)]
             assert writer.begin(session.submit([1, 2]))
             if position == 0:
-                writer.enqueue(wide[:, :VOCAB])
+                writer.enqueue(wide[:, :VOCAB], None)
             else:
-                writer.enqueue_pointer(wide.ctypes.data, VOCAB + 24)
+                writer.enqueue_pointer(wide.ctypes.data, VOCAB + 24, stream=0)
             assert session.wait(PATIENCE).tokens.tolist() == [best(1, position), best(2, position)]
 
 
@@ -344,7 +344,7 @@ def test_logits_that_do_not_fit_are_refused_and_the_step_goes_on(daemon: Daemon,
         ):
             fails("bad_argument", lambda bad=bad: writer.enqueue(bad), said)
         fails("bad_argument", lambda: writer.enqueue(good, stream=7), "stream")
-        fails("bad_argument", lambda: writer.enqueue(good, stream="s"), "stream is 's'")
+        fails("bad_argument", lambda: writer.enqueue(good, stream="s"), "0 is CUDA's default stream")
         fails("bad_argument", lambda: writer.enqueue_pointer(0, VOCAB), "pointer is 0")
         fails("bad_argument", lambda: writer.enqueue_pointer(good.ctypes.data, 3), "row_stride")
         fails("bad_argument", lambda: writer.enqueue_randoms(stream=1))

@@ -286,7 +286,7 @@ class SilentWriter:
     def enqueue_pointer(self, address: int, stride: int, stream: int, **arrays: int) -> None:
         self.address, self.stride = address, stride
 
-    def enqueue_awaited_tokens_pointer(self, *_: Any) -> None:
+    def enqueue_awaited_tokens_pointer(self, *_: Any, **__: Any) -> None:
         pass
 
 

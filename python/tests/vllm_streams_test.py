@@ -91,7 +91,7 @@ class Device(TorchDispatchMode):
         self.note("logits")
         self.current.after.add("logits")
 
-    def enqueue_awaited_tokens_pointer(self, step: int, address: int, timeout: float, stream: int) -> None:
+    def enqueue_awaited_tokens_pointer(self, step: int, address: int, stream: int, timeout: float) -> None:
         assert stream == self.current.cuda_stream
         assert address == self.last_empty.data_ptr()
         self.note("await")

@@ -161,7 +161,7 @@ class Plane:
         tokens = torch.empty(batch.window * len(batch.places), dtype=torch.int32, device=self._device)
         # Neither this thread nor the GPU hangs on a daemon that is dead: the stream waits so long, no longer.
         self._writer.enqueue_awaited_tokens_pointer(
-            batch.step, tokens.data_ptr(), self._timeout, self._stream()
+            batch.step, tokens.data_ptr(), self._stream(), timeout=self._timeout
         )
         batch.tokens = tokens
         return tokens

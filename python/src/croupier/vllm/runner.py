@@ -361,7 +361,7 @@ class CroupierModelRunner(GPUModelRunner):
         tokens = torch.empty(count, dtype=torch.int32, device=self.device)
         # Neither this thread nor the GPU hangs on a daemon that is dead: the stream waits so long, no longer.
         self.croupier_writer.enqueue_awaited_tokens_pointer(
-            order.step, tokens.data_ptr(), self.croupier_timeout, self._stream()
+            order.step, tokens.data_ptr(), self._stream(), timeout=self.croupier_timeout
         )
         return tokens
 
