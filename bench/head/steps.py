@@ -89,7 +89,7 @@ class Way:
     def step(
         self, uids: list[int], masks: list[Any] | None, hidden: torch.Tensor, weight: torch.Tensor
     ) -> list[int]:
-        step = self.session.submit(uids, masks)
+        step = self.session.submit(uids, masks=masks)
         for writer in self.writers:
             assert writer.begin(step)
         torch.cuda.synchronize()

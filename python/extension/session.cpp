@@ -398,10 +398,11 @@ void bind_session(nb::module_& module) {
             "`output` was decided earlier, elsewhere. The first of `stop_strings` that the output's text has "
             "ends it; they need a session with a tokenizer.")
         .def(
-            "submit", &Session::submit, nb::arg("uids").none(), nb::arg("masks").none() = nb::none(),
-            nb::arg("mask_rows").none() = nb::none(), nb::arg("rows").none() = nb::none(),
-            nb::sig("def submit(self, uids: Ids, masks: collections.abc.Sequence[object | None] | object | "
-                    "None = None, mask_rows: collections.abc.Sequence[int | None] | None = None, rows: "
+            "submit", &Session::submit, nb::arg("uids").none(), nb::kw_only(),
+            nb::arg("masks").none() = nb::none(), nb::arg("mask_rows").none() = nb::none(),
+            nb::arg("rows").none() = nb::none(),
+            nb::sig("def submit(self, uids: Ids, *, masks: collections.abc.Sequence[object | None] | object "
+                    "| None = None, mask_rows: collections.abc.Sequence[int | None] | None = None, rows: "
                     "collections.abc.Sequence[int] | None = None) -> int"),
             "Publishes a step with one column a sequence, and returns its number. masks: one entry a column, "
             "None or a uint32 or int32 array of (vocab + 31) // 32 words whose set bits are allowed ids. "

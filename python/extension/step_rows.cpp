@@ -176,10 +176,10 @@ nb::tuple ranked(const Step& step, std::size_t width, nb::handle given_rows, std
 }  // namespace
 
 void bind_step_rows(nb::class_<Step>& step) {
-    step.def("mismatches", &mismatches, nb::arg("sampled"), nb::arg("rows").none() = nb::none(),
-             nb::arg("windows").none() = nb::none(),
-             nb::sig("def mismatches(self, sampled: list[list[int]], rows: Ids | None = None, windows: Ids | "
-                     "None = None) -> IntList"),
+    step.def("mismatches", &mismatches, nb::arg("sampled"), nb::kw_only(),
+             nb::arg("rows").none() = nb::none(), nb::arg("windows").none() = nb::none(),
+             nb::sig("def mismatches(self, sampled: list[list[int]], *, rows: Ids | None = None, "
+                     "windows: Ids | None = None) -> IntList"),
              "The columns that have no token, and those whose token is not the only one in their row of "
              "`sampled`. rows: the row of each column; None: its own number. windows: how many of the step's "
              "decisions each column has (None: one); their row has the tokens before the first that is "
@@ -188,9 +188,9 @@ void bind_step_rows(nb::class_<Step>& step) {
              nb::sig("def ended_by_strings(self) -> list[tuple[int, int]]"),
              "The columns whose sequences a stop string ends with this step, and how many tokens of output "
              "each then has.");
-    step.def("ranked", &ranked, nb::arg("width"), nb::arg("rows").none() = nb::none(),
+    step.def("ranked", &ranked, nb::arg("width"), nb::kw_only(), nb::arg("rows").none() = nb::none(),
              nb::arg("count").none() = nb::none(), nb::arg("fills") = false,
-             nb::sig("def ranked(self, width: int, rows: Ids | None = None, count: int | None = None, "
+             nb::sig("def ranked(self, width: int, *, rows: Ids | None = None, count: int | None = None, "
                      "fills: bool = False) -> tuple[memoryview, memoryview, memoryview]"),
              "The log-probs of all columns, row by row: `width` tokens (int32) and their log-probs (float32) "
              "a row, the drawn one, then the best, -1 and -inf where there are fewer; and each drawn token's "

@@ -67,7 +67,7 @@ def test_masks_may_be_rows_of_one_array(daemon: Daemon, name: str) -> None:
         masks = np.zeros((3, 2 * len(thirds[0])), np.int32)[:, : len(thirds[0])]
         masks[:] = np.array(thirds).view(np.int32)
         for mask_rows in ([2, None, 0, 2], [0, 1, None, 2], [None] * 4, (1, 1, 1, 1)):
-            submitted = session.submit([1, 2, 3, 4], masks, mask_rows)
+            submitted = session.submit([1, 2, 3, 4], masks=masks, mask_rows=mask_rows)
             rows = [row(uid, len(engine.outputs[uid])) for uid in engine.asked]
             engine.write(submitted, rows)
             tokens = session.wait(PATIENCE).tokens.tolist()
@@ -256,7 +256,9 @@ def test_an_engines_rows_are_filled_where_it_has_them(daemon: Daemon, name: str,
         step = engine.step()
         assert [decision.error != 0 for decision in step.decisions] == [False] * 4 + [True]
         for places, count in [([0, 1, 2, 3, 4], 5), ([4, 1, 3, 0, 2], 5), ([6, 0, 2, 5, 3], 7)]:
-            tokens, logprobs, ranks = map(np.asarray, step.ranked(width, places, count, fills=True))
+            tokens, logprobs, ranks = map(
+                np.asarray, step.ranked(width, rows=places, count=count, fills=True)
+            )
             found = [
                 list(zip(*row, strict=True))
                 for row in zip(
@@ -265,7 +267,7 @@ def test_an_engines_rows_are_filled_where_it_has_them(daemon: Daemon, name: str,
             ]
             assert found == rows_of(step, width, places, count)
             assert [ranks[place] for place in places] == [decision.rank for decision in step.decisions]
-        assert step.ranked(width) == step.ranked(width, [0, 1, 2, 3, 4], 5)
+        assert step.ranked(width) == step.ranked(width, rows=[0, 1, 2, 3, 4], count=5)
 
 
 def test_mismatches_are_columns_without_a_token_and_those_with_another(daemon: Daemon, name: str) -> None:
@@ -286,11 +288,11 @@ def test_mismatches_are_columns_without_a_token_and_those_with_another(daemon: D
         rows = [[0]] * 10
         for place, row in zip(places, sampled, strict=True):
             rows[place] = row
-        assert step.mismatches(rows, places) == [7]
+        assert step.mismatches(rows, rows=places) == [7]
         rows[3] = [sampled[1][0] + 1]
-        assert step.mismatches(rows, places) == [1, 7]
+        assert step.mismatches(rows, rows=places) == [1, 7]
         for bad in [places[:-1], [*places[:-1], 10], [*places[:-1], -1], ["a"] * 8]:
             with pytest.raises(croupier.Error, match="row"):
-                step.mismatches(rows, bad)
+                step.mismatches(rows, rows=bad)
         with pytest.raises(croupier.Error, match="7 rows for 8 columns"):
             step.mismatches(sampled[:-1])

@@ -52,7 +52,7 @@ def test_a_window_brings_the_tokens_that_were_drafted_right(daemon: Daemon, name
         assert session.output(1) == [best(1, position) for position in range(3)]
         assert session.output(2) == [best(2, 0)]
         first, second = decided.tokens.tolist()[:3], [best(2, 0)]
-        assert decided.mismatches([second, first], [1, 0], [3, 2]) == []
+        assert decided.mismatches([second, first], rows=[1, 0], windows=[3, 2]) == []
         for column, other in (
             (0, first[:2]),
             (0, [*first, 1]),
@@ -62,9 +62,11 @@ def test_a_window_brings_the_tokens_that_were_drafted_right(daemon: Daemon, name
             (1, None),
         ):
             sampled = [other if column == 0 else first, other if column == 1 else second]
-            assert decided.mismatches(sampled, None, [3, 2]) == [column]
+            assert decided.mismatches(sampled, windows=[3, 2]) == [column]
         for bad in ([3], [3, 3], [5, 0], [3, 2, 1], ["a", 2], 5, []):
-            fails("bad_argument", lambda bad=bad: decided.mismatches([first, second], None, bad), "5 in all")
+            fails(
+                "bad_argument", lambda bad=bad: decided.mismatches([first, second], windows=bad), "5 in all"
+            )
         step = session.submit([2])
         engine.write(step, [row(2, 1)])
         assert session.wait(PATIENCE).tokens.tolist() == [best(2, 1)]

@@ -413,7 +413,7 @@ def test_requests_that_do_not_fit_are_refused(daemon: Daemon, name: str) -> None
             [np.zeros(64, np.uint32)[::2]],
             [3],
         ):
-            fails("bad_argument", lambda masks=masks: session.submit([1], masks), "masks")
+            fails("bad_argument", lambda masks=masks: session.submit([1], masks=masks), "masks")
         for masks, mask_rows, said in (
             ([mask], [0], "masks is of type list"),
             (None, [0], "masks is of type NoneType"),
@@ -429,7 +429,9 @@ def test_requests_that_do_not_fit_are_refused(daemon: Daemon, name: str) -> None
         ):
             fails(
                 "bad_argument",
-                lambda masks=masks, mask_rows=mask_rows: session.submit([1], masks, mask_rows),
+                lambda masks=masks, mask_rows=mask_rows: session.submit(
+                    [1], masks=masks, mask_rows=mask_rows
+                ),
                 said,
             )
         assert session.in_flight == 0

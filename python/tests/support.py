@@ -135,7 +135,7 @@ class Engine:
         self.outputs[uid] = list(asked.get("output", ()))
 
     def submit(self, uids: list[int], masks: list | None = None) -> int:
-        return self.session.submit(uids, masks)
+        return self.session.submit(uids, masks=masks)
 
     def write(self, step: int, rows: list[np.ndarray], **windows: np.ndarray) -> None:
         """Every rank's part of the rows."""

@@ -63,11 +63,11 @@ class Session:
 
 
 def different(
-    decisions: list[Any], sampled: list[list[int]], places: list[int], rows: list[int]
+    decisions: list[Any], sampled: list[list[int]], *, rows: list[int], windows: list[int]
 ) -> list[int]:
     """As Step.mismatches()."""
     found, first = [], 0
-    for column, (place, count) in enumerate(zip(places, rows, strict=True)):
+    for column, (place, count) in enumerate(zip(rows, windows, strict=True)):
         own = decisions[first : first + count]
         tokens = [one.token for one in own if one.token >= 0]
         failed = own[len(tokens)].error if len(tokens) < count else DecisionError.REJECTED

@@ -203,7 +203,7 @@ class Plane:
     def _compare(self, batch: Batch, result: Any) -> None:
         answer = batch.answer = self._wait(batch.step)
         sampled = [[token] for token in result.next_token_ids.tolist()]
-        for column in answer.mismatches(sampled, None if batch.is_whole else batch.places):
+        for column in answer.mismatches(sampled, rows=None if batch.is_whole else batch.places):
             place, decision = batch.places[column], answer.decisions[column]
             if decision.token >= 0:
                 self._check_in_time()
@@ -245,7 +245,7 @@ class Plane:
         logprobs = np.zeros((count, width), dtype=np.float32)
         if batch.answer is not None:
             places = None if batch.is_whole else batch.places
-            found, values, _ = batch.answer.ranked(width, places, count, fills=True)
+            found, values, _ = batch.answer.ranked(width, rows=places, count=count, fills=True)
             tokens, logprobs = (np.asarray(array).reshape(count, width) for array in (found, values))
         made: dict[str, Any] = {"next_token_logprobs": logprobs[:, 0]}
         if any(tops):

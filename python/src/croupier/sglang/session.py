@@ -121,7 +121,7 @@ class OpenSession:
                 for first in masks.first
                 for number in range(batch.window)
             ]
-        return self.session.submit(self._last_uids, masks.bits, masks.first, windows)
+        return self.session.submit(self._last_uids, masks=masks.bits, mask_rows=masks.first, rows=windows)
 
     def _sequence_of(self, req: Any) -> Sequence:
         if (known := self.sequences.get(req)) is not None:

@@ -126,7 +126,8 @@ class WindowPlane(Plane):
         tokens = np.zeros((count, width), dtype=np.int32)
         logprobs = np.zeros((count, width), dtype=np.float32)
         if batch.answer is not None:
-            found, values, _ = batch.answer.ranked(width, self._rows_in_order(batch), count, fills=True)
+            rows = self._rows_in_order(batch)
+            found, values, _ = batch.answer.ranked(width, rows=rows, count=count, fills=True)
             tokens, logprobs = (np.asarray(array).reshape(count, width) for array in (found, values))
         made: dict[str, Any] = {"next_token_logprobs": logprobs[:, 0].reshape(-1, batch.window)}
         if any(tops):

@@ -133,15 +133,15 @@ class Plane:
         return batch
 
     def _submitted(self, columns: Any, grammar: Any) -> Batch:
-        bitmask = rows = masks = None
+        bitmask = mask_rows = masks = None
         if grammar is not None:
             bitmask = grammar.grammar_bitmask
             row_of = {name: row for row, name in enumerate(grammar.structured_output_request_ids)}
-            rows = [row_of.get(name) for name in columns.names]
+            mask_rows = [row_of.get(name) for name in columns.names]
             if self._verifier is not None:
                 # vLLM writes the next batch's over them.
-                masks = [None if row is None else bitmask[row].copy() for row in rows]
-        self._last_step = self._session.submit(columns.uids, bitmask, rows)
+                masks = [None if row is None else bitmask[row].copy() for row in mask_rows]
+        self._last_step = self._session.submit(columns.uids, masks=bitmask, mask_rows=mask_rows)
         return Batch(Order(self._last_step, columns.places), columns, masks)
 
     def collect(self, batch: Batch, output: Any) -> Any:
@@ -190,7 +190,7 @@ class Plane:
         names, rows = batch.columns.names, None
         if output.req_ids != names:
             rows = [output.req_id_to_index[name] for name in names]
-        for column in answer.mismatches(output.sampled_token_ids, rows):
+        for column in answer.mismatches(output.sampled_token_ids, rows=rows):
             self._look_at(batch, column, answer.decisions[column], output, errors)
         if batch.columns.width:
             output.logprobs = logprobs_of(answer, batch.columns.width, rows, len(output.req_ids))
@@ -287,5 +287,6 @@ def logprobs_of(answer: Any, width: int, rows: list[int] | None, count: int) -> 
     """
     from vllm.v1.outputs import LogprobsLists
 
-    tokens, logprobs, ranks = map(np.asarray, answer.ranked(width, rows, count, fills=True))
+    ranked = answer.ranked(width, rows=rows, count=count, fills=True)
+    tokens, logprobs, ranks = map(np.asarray, ranked)
     return LogprobsLists(tokens.reshape(count, width), logprobs.reshape(count, width), ranks.view(np.int32))

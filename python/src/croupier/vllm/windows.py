@@ -92,7 +92,9 @@ class WindowPlane(Plane):
                     for row, count in zip(first, windows.rows, strict=True)
                     for number in range(count)
                 ]
-        self._last_step = self._session.submit(windows.uids, bitmask, first, windows.rows)
+        self._last_step = self._session.submit(
+            windows.uids, masks=bitmask, mask_rows=first, rows=windows.rows
+        )
         left_out = windows.left_out if any(windows.left_out) else None
         return Batch(Order(self._last_step, windows.places, windows.rows, left_out), windows, masks)
 
@@ -117,7 +119,7 @@ class WindowPlane(Plane):
     def _compare(self, batch: Batch, answer: Any, output: Any, errors: dict[str, str]) -> None:
         windows, sampled = batch.columns, output.sampled_token_ids
         places = list(map(output.req_id_to_index.__getitem__, windows.names))
-        for column in answer.mismatches(sampled, places, windows.rows):
+        for column in answer.mismatches(sampled, rows=places, windows=windows.rows):
             self._look_at_window(batch, column, answer, output, errors)
         # As the scheduler does, which takes rejected rows off its count where they are part of it.
         rejected = [
