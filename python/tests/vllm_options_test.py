@@ -102,8 +102,21 @@ def test_another_transport_is_refused_by_name(given: Any, right: str) -> None:
 @pytest.mark.parametrize("name", ["metrics_port", "relay_port"])
 def test_a_port_is_refused_where_there_is_none(name: str) -> None:
     assert getattr(Options.parse({name: 65535}), name) == 65535
-    with pytest.raises(ValueError, match=rf"\['{name}'\] is 65536; 0 to 65535 would be right"):
+    with pytest.raises(ValueError, match=rf"\['{name}'\] is 65536; up to 65535 would be right"):
         Options.parse({name: 65536})
+
+
+def test_no_port_for_metrics_is_none_and_0_is_refused() -> None:
+    assert Options.parse({}).metrics_port is None
+    assert Options.parse({"metrics_port": None}).metrics_port is None
+    assert Options.parse({}).relay_port == Options.parse({"relay_port": 0}).relay_port == 0
+    for name, given, right in (
+        ("metrics_port", 0, "1 to 65535 would be right, or None, the default, for no port"),
+        ("metrics_port", "9464", "a int would be right"),
+        ("relay_port", None, "a int would be right"),
+    ):
+        with pytest.raises(ValueError, match=rf"\['{name}'\] is {given!r}; {right}"):
+            Options.parse({name: given})
 
 
 def test_what_the_plugin_says_is_shown_in_vllms_log() -> None:

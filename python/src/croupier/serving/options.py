@@ -47,8 +47,8 @@ class Options:
     lean where the workers are on CUDA devices, else rows. A hotness_file needs rows."""
     shm_dir: str = ""
     """Of a private daemon: where its segments lie."""
-    metrics_port: int = 0
-    """Of a private daemon: the port of 127.0.0.1 where it serves metrics and its page; 0: none."""
+    metrics_port: int | None = None
+    """Of a private daemon: the port of 127.0.0.1 where it serves metrics and its page; None: it does not."""
     samplers: int = 0
     """Of a private daemon and of a stand-in; 0: three quarters of the cores that this process may use; for
     lean steps a third, or four if that is more, and a dozen at the most."""
@@ -69,8 +69,13 @@ class Options:
                 hint = f"; did you mean {near[0]!r}?" if near else f"; known are {', '.join(defaults)}"
                 raise ValueError(f"{cls.where} has no option {key!r}{hint}")
             _check_type(cls.where, key, value, defaults[key])
-            if key.endswith("_port") and value > 65535:
-                raise ValueError(f"{cls.where}[{key!r}] is {value}; 0 to 65535 would be right")
+            # The port that a private daemon took would be told to its log alone.
+            if key == "metrics_port" and value == 0:
+                raise ValueError(
+                    f"{cls.where}[{key!r}] is 0; 1 to 65535 would be right, or None, the default, for no port"
+                )
+            if key.endswith("_port") and value is not None and value > 65535:
+                raise ValueError(f"{cls.where}[{key!r}] is {value}; up to 65535 would be right")
         timeout = given.get("timeout", cls.timeout)
         if not 0 < timeout <= _LONGEST:
             raise ValueError(
@@ -111,7 +116,9 @@ class Options:
 
 
 def _check_type(where: str, key: str, value: Any, default: Any) -> None:
-    wanted = type(default)
+    if default is None and value is None:
+        return
+    wanted = int if default is None else type(default)
     whole = isinstance(value, int) and not isinstance(value, bool)
     fits = whole if wanted is int else isinstance(value, float) or whole if wanted is float else None
     if fits is None:

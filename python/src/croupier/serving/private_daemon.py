@@ -360,7 +360,9 @@ def configuration(options: Options, directory: Path, names: Names) -> str:
                 "max_total_bytes": "1TiB",
             },
             "control": {"endpoint": f"ipc://{directory}/control.sock", "ipc_mode": "0600"},
-            "metrics": {"listen": f"127.0.0.1:{options.metrics_port}" if options.metrics_port else "off"},
+            "metrics": {
+                "listen": "off" if options.metrics_port is None else f"127.0.0.1:{options.metrics_port}"
+            },
         },
         indent=1,
     )
