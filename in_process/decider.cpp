@@ -13,8 +13,10 @@ bool same(std::span<const std::int32_t> one, const std::vector<std::int32_t>& ot
     return std::equal(one.begin(), one.end(), other.begin(), other.end());
 }
 
-// How many of the best are answered says nothing of the history.
+// The history is the same whatever the seed, of which Python draws another for each position of a request
+// that names none, and however many of the best are answered.
 bool same_rules(proto::SamplingParams one, const proto::SamplingParams& other) {
+    one.seed = other.seed;
     one.logprobs = other.logprobs;
     // NOLINTNEXTLINE(bugprone-suspicious-memory-comparison): another bit is enough to begin anew.
     return std::memcmp(&one, &other, sizeof(one)) == 0;
