@@ -23,7 +23,7 @@ auditwheel repair --strip -w "$wheels" "$place"/raw/*.whl >"$place/auditwheel.lo
 # What users install is tried once, without what it was built in.
 "$python" -m venv "$place/fresh"
 "$place/fresh/bin/pip" install -q --disable-pip-version-check --no-index --no-deps "$wheels"/croupier-*.whl
-"$place/fresh/bin/python" -c 'import array, croupier; assert croupier.decide(array.array("f", [0, 1]), [], []).token == 1'
+"$place/fresh/bin/python" -c 'import array, croupier; assert croupier.decide(array.array("f", [0, 1]), params=croupier.Params(temperature=0)).token == 1'
 "$place/fresh/bin/croupier" decide <<<'{"logits": [0, 1]}' >/dev/null && "$place/fresh/bin/croupierd" --version >/dev/null
 rm -rf "$place"
 ls -sh "$wheels"/*.whl
