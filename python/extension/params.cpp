@@ -237,8 +237,9 @@ croupier_params params_of(nb::handle given) {
 void bind_params(nb::module_& module) {
     nb::class_<Params> bound(module, "Params",
                              "What a request asks of its draws; what is left out is off. docs/parameters.md "
-                             "has a table of them, docs/semantics.md says what each does. Without a seed "
-                             "each sequence and each decide() gets a random one, and tells it.");
+                             "has a table of them, docs/semantics.md says what each does. Where seed is "
+                             "None, Session.add() draws one for the sequence and returns it, and decide() "
+                             "draws one for its Answer, which has it.");
     bound.def("__init__", &init, nb::sig(kept(signature())));
     bound.def("__repr__", &representation);
     bound.def_prop_rw("seed", &get_seed, &set_seed, nb::for_getter(nb::sig("def seed(self) -> int | None")),

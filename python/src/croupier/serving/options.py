@@ -69,7 +69,7 @@ class Options:
                 hint = f"; did you mean {near[0]!r}?" if near else f"; known are {', '.join(defaults)}"
                 raise ValueError(f"{cls.where} has no option {key!r}{hint}")
             _check_type(cls.where, key, value, defaults[key])
-            # The port that a private daemon took would be told to its log alone.
+            # Of a free port that a private daemon took, only its log would tell the number.
             if key == "metrics_port" and value == 0:
                 raise ValueError(
                     f"{cls.where}[{key!r}] is 0; 1 to 65535 would be right, or None, the default, for no port"
