@@ -148,7 +148,7 @@ constexpr std::array<EventInfo, kEvents> kTable = {{
     {Event::relay_stopped, "relay_stopped", Level::info, "the relay was stopped and left its session", kNone},
 
     {Event::lines_left_out, "lines_left_out", Level::warn,
-     "this many lines of the event `kind` were dropped by its rate limit",
+     "this many lines of the event `of_event` were dropped by its rate limit",
      "look at the earlier lines of that event"},
     {Event::lines_lost, "lines_lost", Level::warn,
      "this many lines were dropped because standard error was full", "find out why its reader does not read"},

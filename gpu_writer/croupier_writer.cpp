@@ -180,10 +180,8 @@ int croupier_writer_wait_step(croupier_writer* writer, uint32_t timeout_ms, uint
             *rows = static_cast<std::uint32_t>(rank_writer.columns(*found).size());
             return 1;
         }
-        if (!rank_writer.session_ended()) return 0;
-        return shm::fail(shm::Errc::session_closed,
-                         "the session is over for the writer of rank " + std::to_string(rank_writer.rank()) +
-                             ": it was closed, or another writer or client took over");
+        CROUPIER_TRY(rank_writer.not_ended());
+        return 0;
     });
 }
 

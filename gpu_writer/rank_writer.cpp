@@ -185,6 +185,15 @@ bool RankWriter::session_ended() const {
     return header.writers[rank()].epoch.load(std::memory_order_acquire) != publisher_.epoch();
 }
 
+shm::Result<bool> RankWriter::not_ended() const {
+    if (!session_ended()) return true;
+    const auto& header = segment_->header();
+    const std::string over = "the session is over for the writer of rank " + std::to_string(rank());
+    if (header.state.load(std::memory_order_acquire) == proto::SessionState::closed)
+        return shm::fail(shm::Errc::session_closed, over + ": it was closed");
+    return shm::fail(shm::Errc::stale_epoch, over + ": another writer or client took over");
+}
+
 bool RankWriter::session_open() const {
     if (session_ended()) return false;
     // Either of them brings the session on: a daemon that restarts adopts it while its client lives.

@@ -75,6 +75,8 @@ class RankWriter {
 
     // Whether the session was closed, or another writer or client took over: for good.
     bool session_ended() const;
+    // session_closed, or stale_epoch.
+    shm::Result<bool> not_ended() const;
     // False once it has ended, and while its daemon and client are both gone.
     bool session_open() const;
 

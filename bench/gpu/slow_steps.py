@@ -31,7 +31,7 @@ def end_of(event: dict[str, Any]) -> float:
 
 
 def asked(event: dict[str, Any]) -> bool:
-    return "asked for more" in event["args"].get("notes", "")
+    return any("asked for more" in note for note in event["args"].get("notes", []))
 
 
 class Step:

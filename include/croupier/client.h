@@ -172,9 +172,9 @@ int croupier_resumed(const croupier_session* session);
 
 int croupier_add(croupier_session* session, const croupier_sequence* sequence, croupier_error* error);
 /* Adds the sequence `uid`, which goes on from the first `outputs` outputs of the live sequence `parent`, with
- * its parameters and lists. `child` is its own number, 0 to 1023, or 0 with rng sglang and vllm. With the
- * parent's it is decided as the parent, with another it draws by other randoms. Mirostat and adaptive-p begin
- * anew if it is forked from before the last 64 outputs that the parent ever had. */
+ * its parameters and lists. `child` is its own number, 0 to CROUPIER_MAX_CHILD, or 0 with rng sglang and
+ * vllm. With the parent's it is decided as the parent, with another it draws by other randoms. Mirostat and
+ * adaptive-p begin anew if it is forked from before the last 64 outputs that the parent ever had. */
 int croupier_fork(croupier_session* session, uint64_t parent, uint64_t uid, uint32_t outputs, uint32_t child,
                   croupier_error* error);
 /* Its uid may be added again at once. The steps in flight that it stands in are still waited for: its columns

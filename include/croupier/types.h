@@ -4,8 +4,8 @@
  * caller's headers; the inline functions croupier_..._init() write both. A later version adds fields at the
  * end, whose zero means "off": what an older caller's struct lacks is off, and what a newer caller has set
  * that this library does not know is refused, with its place and both versions. An array whose elements grow
- * comes with the size of one. Structs that have neither a size nor such an array never grow. What a struct
- * points to is read during the call, unless the struct says otherwise.
+ * comes with the size of one. Structs that neither begin with their size nor are elements of such an array
+ * never grow. What a struct points to is read during the call, unless the struct says otherwise.
  */
 #ifndef CROUPIER_TYPES_H
 #define CROUPIER_TYPES_H

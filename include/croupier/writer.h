@@ -178,8 +178,9 @@ int croupier_writer_get_state(const croupier_writer* writer, croupier_writer_sta
                               croupier_error* error);
 
 /* The oldest step in flight that wants this rank's slice and is not begun: 1, its number and its rows, of
- * whatever columns; 0: there was none within timeout_ms (0: only a look). Fails with session_closed, and at
- * once, when there will be none: croupier_writer_state.ended is 1. */
+ * whatever columns; 0: there was none within timeout_ms (0: only a look). When there will be none
+ * (croupier_writer_state.ended is 1), it fails at once: with session_closed, or with stale_epoch where
+ * another writer or client took over. */
 int croupier_writer_wait_step(croupier_writer* writer, uint32_t timeout_ms, uint64_t* step, uint32_t* rows,
                               croupier_error* error);
 

@@ -109,8 +109,8 @@ const char* transport_name(std::uint32_t transport) {
 
 OpenOptions::OpenOptions(const nb::kwargs& given) : plain_() {
     croupier_open_options_init(&plain_);
-    plain_.dtype = CROUPIER_BF16;  // Writer looks at the dtype of the arrays that it is given.
     for (const auto& [name, value] : given) set(nb::cast<std::string>(name), value);
+    require_dtype();
     require_all_blocks();
     require_all_ranks();
 }
@@ -218,6 +218,11 @@ void OpenOptions::set_relay(nb::handle value) {
     plain_.relay = nb::cast<FanOut&>(value).channel();
 }
 
+void OpenOptions::require_dtype() const {
+    if (plain_.dtype == CROUPIER_DTYPE_UNSET)
+        throw bad_argument("dtype is missing: 'bf16', 'fp16' or 'fp32' would be right, as the rows are");
+}
+
 // The library reads as many as the vocabulary has.
 void OpenOptions::require_all_blocks() const {
     const std::size_t blocks = (std::size_t{plain_.vocab} + 63) / 64;
@@ -251,7 +256,7 @@ std::string OpenOptions::signature() {
     CROUPIER_OPEN_TEXTS(CROUPIER_ARGUMENT)
 #undef CROUPIER_ARGUMENT
     return all +
-           ", dtype: str | int = 'bf16', order: object | None = None, shard_ids: Sequence[int] | None = "
+           ", dtype: str | int, order: object | None = None, shard_ids: Sequence[int] | None = "
            "None, timeout: float | None = None, transport: str | int = 'rows', "
            "relay: FanOut | None = None) -> None";
 }

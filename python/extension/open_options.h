@@ -37,6 +37,7 @@ class OpenOptions {
     void set_shard_ids(nb::handle value);
     void set_timeout(nb::handle value);
     void set_relay(nb::handle value);
+    void require_dtype() const;
     void require_all_blocks() const;
     void require_all_ranks() const;
 

@@ -7,7 +7,7 @@
 
 namespace croupier::python {
 
-// As croupier::TextStop of croupier/client.hpp.
+// As croupier::client::TextStop of croupier/client.hpp.
 struct TextStop {
     std::uint16_t flag = 0;
     std::uint32_t stop_string = 0;

@@ -115,14 +115,15 @@ bool Writer::begin(nb::handle given) {
                 "the last enqueue was refused, and the step that it was for is begun: enqueue its rows, "
                 "or abandon(), before another step is begun");
         }
-        // What this step's rows are checked against later is told with the oldest one that wants them.
-        // Of a session that has ended, begin itself says why.
-        const auto wanted = state_of(writer).ended == 0 ? look(writer, 0) : std::nullopt;
+        // What this step's rows are checked against later is told with the oldest one that wants them. Of a
+        // session that has ended, begin itself says why.
+        WantedStep wanted;
+        const bool is_wanted = croupier_writer_wait_step(writer, 0, &wanted.step, &wanted.rows, nullptr) == 1;
         const int status =
             checked([&](croupier_error* error) { return croupier_writer_begin(writer, step, error); });
         if (status == CROUPIER_WRITER_BUSY) return false;
-        const bool told = wanted && wanted->step == step;
-        begun_.begin(step, told ? std::optional(wanted->rows) : std::nullopt, info_.steps_in_flight);
+        const bool told = is_wanted && wanted.step == step;
+        begun_.begin(step, told ? std::optional(wanted.rows) : std::nullopt, info_.steps_in_flight);
         return true;
     });
 }

@@ -22,8 +22,8 @@ void bind_writer(nb::module_& module) {
         .def("wait_step", &Writer::wait_step, nb::arg("timeout").none() = nb::none(),
              nb::sig("def wait_step(self, timeout: float | None = None) -> WantedStep | None"),
              "The oldest step in flight that wants this rank's logits and is not begun; None where there is "
-             "none within `timeout` seconds. Fails with session_closed once the session has ended; while its "
-             "client and daemon are both away it waits.")
+             "none within `timeout` seconds. Fails with session_closed once the session was closed, and "
+             "with stale_epoch once it was taken over; while its client and daemon are both away it waits.")
         .def("begin", &Writer::begin, nb::arg("step").none(), nb::sig("def begin(self, step: int) -> bool"),
              "Queues the step for the next enqueue(). False: it is not submitted yet, or all slots are begun "
              "and "

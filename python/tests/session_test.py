@@ -211,7 +211,10 @@ def test_what_the_daemon_refuses_says_why(daemon: Daemon, name: str) -> None:
     fails("bad_argument", lambda: daemon.open(name, hotness_file=3), "hotness_file is 3")
     fails("bad_argument", lambda: daemon.open("a\0b"), "without a null character")
     fails("bad_argument", lambda: daemon.open(name, order=np.arange(3, dtype=np.uint32)), "all 16")
-    fails("not_found", lambda: croupier.Session(vocab=3, endpoint="ipc:///tmp/nowhere", timeout=0.05))
+    fails(
+        "not_found",
+        lambda: croupier.Session(vocab=3, dtype="fp32", endpoint="ipc:///tmp/nowhere", timeout=0.05),
+    )
 
 
 def test_a_hotness_order_changes_no_token(daemon: Daemon, name: str) -> None:

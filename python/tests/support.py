@@ -131,6 +131,8 @@ class Engine:
     def add(self, uid: int, prompt: list[int] | None = None, **asked: object) -> None:
         asked["prompt"] = [uid, 2, 3] if prompt is None else prompt
         self.seeds[uid] = self.session.add(uid, **asked)
+        if "params" in asked and (seed := asked["params"].seed) is not None:
+            assert self.seeds[uid] == seed
         self.asked[uid] = asked
         self.outputs[uid] = list(asked.get("output", ()))
 

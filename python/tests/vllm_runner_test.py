@@ -111,6 +111,7 @@ def test_each_rank_writes_its_own_shard_in_the_orders_order(
         endpoint=daemon.endpoint,
         name="runner",
         vocab=VOCAB,
+        dtype="bf16",
         tp=RANKS,
         padded_vocab=VOCAB if gathers else PADDED,
         max_length=64,
@@ -155,7 +156,7 @@ def test_a_fused_head_that_the_writer_lacks_ends_the_start(
     fuse(runner)
     local.rank = 0
     monkeypatch.setattr(RankWriter, "head_rows", 0)
-    with Session(endpoint=daemon.endpoint, name="lacks", vocab=VOCAB, max_length=64) as session:
+    with Session(endpoint=daemon.endpoint, name="lacks", vocab=VOCAB, dtype="bf16", max_length=64) as session:
         with pytest.raises(RuntimeError, match="not in this build of Croupier"):
             runner.croupier_attach(session.segment_path, 20.0, 0, False)
         assert runner.croupier_writer is None
@@ -174,7 +175,8 @@ def test_windows_are_verified_by_all_ranks(
     ranks = [make_runner(rank, head) for rank in range(RANKS)]
     for runner in ranks if fused else []:
         fuse(runner)
-    opened = {"vocab": VOCAB, "tp": RANKS, "padded_vocab": PADDED, "max_length": 64, "transport": transport}
+    opened = {"vocab": VOCAB, "dtype": "bf16", "tp": RANKS, "padded_vocab": PADDED, "max_length": 64}
+    opened["transport"] = transport
     with Session(endpoint=daemon.endpoint, name="windows", **opened) as session:
         for local.rank, runner in enumerate(ranks):
             runner.croupier_attach(session.segment_path, 20.0, 0, False)

@@ -44,7 +44,7 @@ class GpuRank {
         std::uint64_t step = 0;
         std::uint32_t columns = 0;
         const int found = croupier_writer_wait_step(writer_, 5, &step, &columns, &error_);
-        if (found < 0 && error_.code == CROUPIER_ERROR_SESSION_CLOSED) return;
+        if (found < 0 && !open()) return;
         if (check(found) == 0) return;
         Bytes rows;
         const auto asked = segment_.schedule_columns(segment_.slot_of(step));

@@ -193,14 +193,16 @@ TEST_CASE("a writer that begins ahead is told the next step it has not begun") {
 TEST_CASE("a writer whose session has ended is told so where it waits for a step") {
     Session session(Way::host);
     testing::publish_step(session.client, 1);
-    session.files.segment.header().state = GENERATE(proto::SessionState::closed, proto::SessionState::fenced);
+    const bool closed = GENERATE(true, false);
+    session.files.segment.header().state = closed ? proto::SessionState::closed : proto::SessionState::fenced;
     std::uint64_t step = 0;
     std::uint32_t rows = 0;
     croupier_error error{};
     // Hangs, and fails by its time limit, where the call waits for its timeout.
     CHECK(croupier_writer_wait_step(session.writer.get(), 3600000, &step, &rows, &error) == -1);
-    CHECK(error.code == CROUPIER_ERROR_SESSION_CLOSED);
-    CHECK_THAT(error.text, Catch::Contains("another writer or client took over"));
+    const std::uint32_t code = closed ? CROUPIER_ERROR_SESSION_CLOSED : CROUPIER_ERROR_STALE_EPOCH;
+    CHECK(error.code == code);
+    CHECK_THAT(error.text, Catch::Contains(closed ? "it was closed" : "another writer or client took over"));
 }
 
 TEST_CASE("what was begun and not enqueued is forgotten on demand and can be begun again") {

@@ -10,8 +10,7 @@
 namespace croupier {
 namespace {
 
-// CLI11's exit code for an invalid argument.
-constexpr int kWrongQuestion = 105;
+constexpr int kWrongQuestion = 2;
 
 void refuses(const testing::Workplace& place, const std::string& command, const std::string& option,
              const std::string& allowed) {

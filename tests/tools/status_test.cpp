@@ -86,7 +86,7 @@ TEST_CASE("croupier status names the rank whose logits a step waits for") {
     const croupier_column column = croupier_column_of(1);
     REQUIRE(writer.begin(session.submit({&column, 1})));
     const std::vector<std::uint16_t> row(writer.info().ids);
-    writer.enqueue(row.data(), row.size());
+    writer.enqueue(row.data(), row.size(), nullptr);
     const std::string where = "status -i " + daemon.instance() + " --shm-dir " + daemon.shm_directory();
     Ended shown;
     const auto is_named = [&] {

@@ -45,14 +45,14 @@ class ToldEngine {
             sequence.params.seed = uid;
             sequence.prompt = {1, 2, 3};
             session_.add(sequence);
-            columns_.push_back({uid, nullptr, 1, 0});
+            columns_.push_back(croupier_column_of(uid));
         }
     }
 
     void submit() { step_ = session_.submit(columns_); }
     void write() {
-        writer_->begin(step_);
-        writer_->enqueue(logits_.data(), kVocab);
+        if (!writer_->begin(step_)) throw std::runtime_error("the step is not begun");
+        writer_->enqueue(logits_.data(), kVocab, nullptr);
         if (!session_.wait(kPatienceMs)) throw std::runtime_error("a step is not decided within 20 s");
     }
     void close() { session_.close(); }

@@ -13,7 +13,7 @@ _DAEMON_PATIENCE = 10.0
 class Session(_core.Session):
     """A session with a daemon, of one scheduler.
 
-    It takes every field of croupier_open_options (croupier/client.h) by its name, with the same defaults;
+    It takes every field of croupier_open_options (croupier/client.h) by its name, with its default;
     `timeout` is timeout_ms in seconds, `order` an array of uint32, and `dtype` also "bf16", "fp16" or "fp32".
     It is used by one thread at a time, and threads get their turn in the order in which they ask; a thread
     that waits for a step lets others in every 20 ms.

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Self
 
+_METRICS_PORT = "1 to 65535 would be right, or None (null in JSON), the default, for no port"
 # A call of a worker by vLLM ends after 300 seconds, and SGLang's watchdog an engine.
 _LONGEST = 240
 TRANSPORTS = ("rows", "lean")
@@ -70,11 +71,9 @@ class Options:
                 raise ValueError(f"{cls.where} has no option {key!r}{hint}")
             _check_type(cls.where, key, value, defaults[key])
             # Of a free port that a private daemon took, only its log would tell the number.
-            if key == "metrics_port" and value == 0:
-                raise ValueError(
-                    f"{cls.where}[{key!r}] is 0; 1 to 65535 would be right, or None, the default, for no port"
-                )
-            if key.endswith("_port") and value is not None and value > 65535:
+            if key == "metrics_port" and value is not None and not 0 < value < 65536:
+                raise ValueError(f"{cls.where}[{key!r}] is {value}; {_METRICS_PORT}")
+            if key == "relay_port" and value > 65535:
                 raise ValueError(f"{cls.where}[{key!r}] is {value}; up to 65535 would be right")
         timeout = given.get("timeout", cls.timeout)
         if not 0 < timeout <= _LONGEST:
@@ -124,6 +123,7 @@ def _check_type(where: str, key: str, value: Any, default: Any) -> None:
     if fits is None:
         fits = isinstance(value, wanted)
     if not fits:
-        raise ValueError(f"{where}[{key!r}] is {value!r}; a {wanted.__name__} would be right")
-    if wanted in (int, float) and value < 0:
+        right = _METRICS_PORT if default is None else f"a {wanted.__name__} would be right"
+        raise ValueError(f"{where}[{key!r}] is {value!r}; {right}")
+    if default is not None and wanted in (int, float) and value < 0:
         raise ValueError(f"{where}[{key!r}] is {value}; 0 or more would be right")
