@@ -14,14 +14,14 @@ using proto::Interval;
 constexpr const char* kHead =
     R"(# Parameters
 
-This page lists the sampling parameters of a request, apart from lists of ids and the order of
+These are the sampling parameters of a request, apart from lists of ids and the order of
 steps. [semantics.md](semantics.md) defines them.
 
 The names are those of `croupier_params` (`include/croupier/types.h`), of `croupier.Params`, and of the
 keys of `params` in a request to `croupier decide` ([decide.md](decide.md)). There, `logprob_mode` is
 `logprobs_mode`, `logprobs` and `support` stand outside `params`, and `flags` are the keys `ignore_eos`,
-`stops_only_ban`, `rank_counts_ties` and the absence of `logprobs`. In Python each flag has a name, and `seed` is
-drawn unless it is given.
+`stops_only_ban`, `rank_counts_ties` and the absence of `logprobs`. Python names
+each flag, and draws a missing `seed`.
 
 `croupier decide --parameters` prints this page.
 
