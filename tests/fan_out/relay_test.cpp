@@ -71,7 +71,7 @@ std::string name_of(const client::Session& session) {
 std::string failure_of_waiting(RemoteScheduler& scheduler) {
     std::string failure;
     eventually([&] {
-        failure = failure_of([&] { scheduler.session().wait(50); });
+        failure = failure_of([&] { static_cast<void>(scheduler.session().wait(50)); });
         return !failure.empty();
     });
     return failure;
