@@ -140,7 +140,7 @@ std::vector<float> dear_row() {
     const std::uint64_t sequences = std::uint64_t{kDearColumns} * kDearSlots;
     for (std::uint64_t uid = 1; uid <= sequences; ++uid) session.add(dear_sequence(uid));
     for (std::uint64_t slot = 0;; slot = (slot + 1) % kDearSlots) {
-        if (session.in_flight() == kDearSlots) session.wait(60000);
+        if (session.in_flight() == kDearSlots) static_cast<void>(session.wait(60000));
         std::vector<croupier_column> asked;
         for (std::uint64_t i = 1; i <= kDearColumns; ++i)
             asked.push_back({slot * kDearColumns + i, nullptr, 1, 0});

@@ -194,7 +194,7 @@ TEST_CASE("a client over ZMQ whose key is removed is told so, and can take what 
     daemon.signal(SIGHUP);
     REQUIRE(eventually([&] { return daemon.says("1 CURVE keys are authorized"); }));
     const std::uint64_t step = engine.submit();
-    CHECK_THAT(failure_of([&] { engine.session().wait(20000); }),
+    CHECK_THAT(failure_of([&] { static_cast<void>(engine.session().wait(20000)); }),
                Contains("permission_denied") && Contains("not among the authorized ones"));
     engine.write();
     REQUIRE(eventually([&] { return shm::step_complete(ring, ring.slot_of(step), 8); }));
