@@ -300,7 +300,12 @@ def test_an_engine_that_dies_while_it_starts_a_daemon_is_in_nobodys_way(tmp_path
 def test_a_daemon_has_what_it_would_have_from_a_service_manager(
     tmp_path: Path, no_more_children: Any
 ) -> None:
-    engine = PrivateDaemon.join(options_of(tmp_path), tmp_path)
+    # As nohup leaves it.
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        engine = PrivateDaemon.join(options_of(tmp_path), tmp_path)
+    finally:
+        signal.signal(signal.SIGHUP, before)
     pid = pid_of(tmp_path)
     status = dict(
         line.split(":\t", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines() if ":\t" in line

@@ -255,7 +255,7 @@ def test_an_engine_starts_without_the_tokenizer_where_that_fails(
         tokenizer = SimpleNamespace(get_vocab=tokenizer.get_vocab, to_str=lambda: 1 // 0)
     texts = (NoFile if fails_at == "the file" else Texts)(tokenizer)
     engine = executor.WithSession()
-    session, looking = engine._opened(Options(), Options(), texts, vocab=1000, max_length=64)
+    session, looking = engine._opened(Options(), Options(), texts, vocab=1000, dtype="fp32", max_length=64)
     assert session.segment_path.startswith(str(narrow_daemon.shm_folder))
     session.close()
     assert looking is None
@@ -271,7 +271,7 @@ def test_an_engine_starts_without_the_tokenizer_where_that_fails(
     # What fails without it too is no fault of the tokenizer's.
     options = Options(endpoint=narrow_daemon.endpoint)
     with pytest.raises(Exception, match="vocab"):
-        engine._opened(options, options, texts, vocab=0, max_length=64)
+        engine._opened(options, options, texts, vocab=0, dtype="fp32", max_length=64)
     assert len(said) == 1
 
 
@@ -282,7 +282,7 @@ def test_a_host_that_takes_the_tokenizer_has_it(daemon: Daemon, monkeypatch: Any
 
     monkeypatch.setattr(opening, "system_endpoint", lambda: daemon.endpoint)
     texts = Texts(tokenizer_of([b"a", b"b"]))
-    asked = {"vocab": 64, "max_length": 64, "max_list_tokens": 8}
+    asked = {"vocab": 64, "dtype": "fp32", "max_length": 64, "max_list_tokens": 8}
     session, looking = executor.WithSession()._opened(Options(), Options(), texts, **asked)
     assert looking is texts
     session.add(1, [0], stop_strings=["ab"])

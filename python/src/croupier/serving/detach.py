@@ -24,9 +24,10 @@ _PATIENCE = 30.0
 
 def become(connection: socket.socket, file: int, byte: int, command: list[str]) -> None:
     os.setsid()
-    # Python ignores them, and what is ignored is so in a program that is started too.
-    for ignored in (signal.SIGPIPE, signal.SIGXFSZ):
-        signal.signal(ignored, signal.SIG_DFL)
+    # What is ignored is so in a program that is started too: two signals by Python, others by nohup.
+    for number in signal.valid_signals():
+        if signal.getsignal(number) == signal.SIG_IGN:
+            signal.signal(number, signal.SIG_DFL)
     connection.settimeout(_PATIENCE)
     me = array.array("i", [os.pidfd_open(os.getpid())])
     connection.sendmsg([str(os.getpid()).encode()], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, me)])
