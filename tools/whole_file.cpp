@@ -32,7 +32,7 @@ void delete_and_end(int signal) {
 std::string new_file_beside(const std::string& place) {
     constexpr int kMostTries = 1000;
     for (int i = 0; i < kMostTries; ++i) {
-        const std::string name = place + ".new" + (i == 0 ? "" : std::to_string(i));
+        std::string name = place + ".new" + (i == 0 ? "" : std::to_string(i));
         const int file = ::open(name.c_str(), O_CREAT | O_EXCL | O_NOFOLLOW | O_WRONLY | O_CLOEXEC, 0666);
         if (file >= 0) (void)::close(file);
         if (file >= 0) return name;
