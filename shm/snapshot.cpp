@@ -165,6 +165,12 @@ void hide_from_others(SessionSnapshot& session) {
     if (!session.fault.empty()) session.fault = "it cannot be read";
 }
 
+double Snapshot::busy_share(const SamplerSnapshot& sampler) const {
+    if (sampler.up_ns == 0) return 0.0;
+    return static_cast<double>(sampler.busy_ns) / static_cast<double>(sampler.up_ns) /
+           std::max(threads_per_sampler, 1U);
+}
+
 double SessionSnapshot::hot_acceptance() const {
     const auto hot = static_cast<double>(counter(proto::SessionCounter::draws_hot));
     const auto tail = static_cast<double>(counter(proto::SessionCounter::draws_tail));

@@ -77,6 +77,9 @@ struct Snapshot {
     std::uint32_t threads_per_sampler = 1;
     std::vector<SamplerSnapshot> samplers;
     std::vector<SessionSnapshot> sessions;
+
+    // Of the time of all its threads since it was started.
+    double busy_share(const SamplerSnapshot& sampler) const;
 };
 
 // Attaches read-only and disturbs nobody.

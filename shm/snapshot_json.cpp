@@ -13,13 +13,12 @@ double seconds(std::uint64_t ns) {
     return static_cast<double>(ns) * 1e-9;
 }
 
-json sampler_json(const SamplerSnapshot& sampler, std::uint32_t threads) {
+json sampler_json(const SamplerSnapshot& sampler, double busy_share) {
     json stages;
     for (std::size_t i = 0; i < sampler.stages.size(); ++i) {
         stages[proto::kStageNames[i]] = {{"count", sampler.stages[i].count()},
                                          {"sum_seconds", seconds(sampler.stages[i].sum_ns)}};
     }
-    const double up = seconds(sampler.up_ns);
     return {
         {"index", sampler.index},
         {"alive", sampler.alive},
@@ -28,7 +27,7 @@ json sampler_json(const SamplerSnapshot& sampler, std::uint32_t threads) {
         {"restarts", sampler.restarts},
         {"heartbeat_age_seconds", seconds(sampler.heartbeat_age_ns)},
         {"columns_decided", sampler.columns},
-        {"busy_share", up > 0 ? seconds(sampler.busy_ns) / up / threads : 0.0},
+        {"busy_share", busy_share},
         {"states",
          {{"bytes", sampler.state_bytes}, {"count", sampler.states}, {"dropped", sampler.states_dropped}}},
         {"stages", stages}};
@@ -75,18 +74,17 @@ json session_json(const SessionSnapshot& session) {
 }  // namespace
 
 std::string to_json(const Snapshot& snapshot) {
-    const std::uint32_t threads = std::max(snapshot.threads_per_sampler, 1U);
     json answer = {{"instance", snapshot.instance},
                    {"build", {{"version", CROUPIER_VERSION}, {"layouts", build_note().layouts()}}},
                    {"daemon",
                     {{"alive", snapshot.daemon_alive},
                      {"pid", snapshot.daemon_pid},
                      {"up_seconds", seconds(snapshot.up_ns)},
-                     {"threads_per_sampler", threads}}},
+                     {"threads_per_sampler", std::max(snapshot.threads_per_sampler, 1U)}}},
                    {"samplers", json::array()},
                    {"sessions", json::array()}};
     for (const auto& sampler : snapshot.samplers)
-        answer["samplers"].push_back(sampler_json(sampler, threads));
+        answer["samplers"].push_back(sampler_json(sampler, snapshot.busy_share(sampler)));
     for (const auto& session : snapshot.sessions) answer["sessions"].push_back(session_json(session));
     // Names are bytes of another process: what is no UTF-8 is shown as such instead of thrown over.
     return answer.dump(-1, ' ', false, json::error_handler_t::replace);

@@ -3,16 +3,11 @@
 
 #include <nanobind/nanobind.h>
 
-#include <cstdint>
+#include "croupier/client.hpp"
 
 namespace croupier::python {
 
-// As croupier::client::TextStop of croupier/client.hpp.
-struct TextStop {
-    std::uint16_t flag = 0;
-    std::uint32_t stop_string = 0;
-    std::uint64_t begin = 0;
-};
+using client::TextStop;
 
 void bind_text_stop(nanobind::module_& module);
 

@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "croupier/writer.h"
+#include "croupier/writer.hpp"
 
 namespace croupier::python {
 
@@ -17,11 +17,7 @@ struct WriterState : croupier_writer_state {
     WriterState() : croupier_writer_state() { croupier_writer_state_init(this); }
 };
 
-// A step that wants the rank's logits.
-struct WantedStep {
-    std::uint64_t step = 0;
-    std::uint32_t rows = 0;
-};
+using writer::WantedStep;
 
 void bind_writer_info(nanobind::module_& module);
 

@@ -2,7 +2,6 @@
 
 #include <spdlog/fmt/fmt.h>
 
-#include <algorithm>
 #include <string>
 
 namespace croupier::tools {
@@ -25,9 +24,7 @@ std::string sampler_lines(const shm::Snapshot& snapshot) {
         fmt::format("{:>7} {:>8} {:>5} {:>6} {:>12} {:>10} {:>8} {:>7} {:>9} {:>8}  busy\n", "sampler", "pid",
                     "core", "alive", "heartbeat", "columns", "restarts", "states", "KiB", "dropped");
     for (const auto& sampler : snapshot.samplers) {
-        const double up = seconds(sampler.up_ns);
-        const double busy =
-            up > 0 ? seconds(sampler.busy_ns) / up / std::max(snapshot.threads_per_sampler, 1U) : 0;
+        const double busy = snapshot.busy_share(sampler);
         text += fmt::format(
             "{:>7} {:>8} {:>5} {:>6} {:>9.0f} ms {:>10} {:>8} {:>7} {:>9} {:>8}  {} {:.0f} %\n",
             sampler.index, sampler.pid, sampler.core, sampler.alive ? "yes" : "NO",
