@@ -257,8 +257,11 @@ int croupier_writer_enqueue_randoms(croupier_writer* writer, void* stream, croup
 int croupier_writer_wait_tokens(croupier_writer* writer, uint64_t step, uint32_t timeout_ms,
                                 croupier_error* error) {
     return guarded_writer(writer, error, [&]() -> shm::Result<int> {
-        CROUPIER_TRY_VALUE(decided, writer->steps->wait_tokens(step, std::chrono::milliseconds(timeout_ms)));
-        return decided == gpu_writer::StepWriter::Wait::decided ? 1 : 0;
+        using Wait = gpu_writer::StepWriter::Wait;
+        CROUPIER_TRY_VALUE(found, writer->steps->wait_tokens(step, std::chrono::milliseconds(timeout_ms)));
+        if (found == Wait::decided) return 1;
+        CROUPIER_TRY(writer->steps->rank_writer().not_ended());
+        return 0;
     });
 }
 

@@ -82,7 +82,8 @@ shm::Result<StepWriter::Wait> StepWriter::wait_tokens(std::uint64_t step,
     while (true) {
         CROUPIER_TRY_VALUE(state, state_of_begun(step));
         if (state == StepState::decided) return Wait::decided;
-        if (timeout == timeout.zero() || std::chrono::steady_clock::now() >= deadline) return Wait::timed_out;
+        if (timeout == timeout.zero() || std::chrono::steady_clock::now() >= deadline) return Wait::undecided;
+        if (rank_writer_.session_ended()) return Wait::undecided;
         patience.idle(0, [](std::chrono::nanoseconds longest) { std::this_thread::sleep_for(longest); });
     }
 }

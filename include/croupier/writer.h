@@ -238,8 +238,9 @@ int croupier_writer_enqueue_head(croupier_writer* writer, void* stream, const cr
 int croupier_writer_enqueue_randoms(croupier_writer* writer, void* stream, croupier_error* error);
 
 /* Whether every row of a step that this writer began is decided: 1, or 0 when that did not come within
- * timeout_ms (0: only a look). Fails when its slot holds a later step, whose submission says that the
- * scheduler has the tokens. */
+ * timeout_ms (0: only a look). Fails at once as croupier_writer_wait_step() does when the session is over and
+ * a row is undecided, and when the step's slot holds a later step, whose submission says that the scheduler
+ * has the tokens. */
 int croupier_writer_wait_tokens(croupier_writer* writer, uint64_t step, uint32_t timeout_ms,
                                 croupier_error* error);
 

@@ -224,11 +224,9 @@ bool Writer::wait_tokens(nb::handle given, nb::handle seconds) {
     const std::uint64_t step = step_of(given);
     return wait_in_slices(Deadline(seconds), [&](std::uint32_t slice_ms) {
         return held_.use([&](croupier_writer* writer) {
-            const bool there = checked([&](croupier_error* error) {
-                                   return croupier_writer_wait_tokens(writer, step, slice_ms, error);
-                               }) == 1;
-            if (!there) refuse_ended(writer);
-            return there;
+            return checked([&](croupier_error* error) {
+                       return croupier_writer_wait_tokens(writer, step, slice_ms, error);
+                   }) == 1;
         });
     });
 }
@@ -292,13 +290,6 @@ void Writer::abandon() {
         checked([&](croupier_error* error) { return croupier_writer_abandon(writer, error); });
         begun_.abandon();
     });
-}
-
-void Writer::refuse_ended(croupier_writer* writer) const {
-    if (state_of(writer).ended == 0) return;
-    throw Failure(CROUPIER_ERROR_SESSION_CLOSED,
-                  "the session is over for the writer of rank " + std::to_string(info_.rank) +
-                      ": it was closed, or another writer or client took over");
 }
 
 void Writer::enqueue_rows(croupier_writer* writer, void* stream, const croupier_rows& rows, bool& is_given) {

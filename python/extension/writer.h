@@ -55,8 +55,6 @@ class Writer {
                            std::optional<std::uint32_t> timeout_ms);
     void enqueue_tokens_at(nb::handle given, nb::handle pointer, nb::handle stream_given,
                            std::optional<std::uint32_t> timeout_ms);
-    // Who waits would else wait for what cannot come.
-    void refuse_ended(croupier_writer* writer) const;
 
     Held<croupier_writer> held_;
     WriterInfo info_;

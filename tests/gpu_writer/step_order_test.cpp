@@ -190,19 +190,27 @@ TEST_CASE("a writer that begins ahead is told the next step it has not begun") {
     CHECK(wait_step(session.writer, step, columns) == 0);
 }
 
-TEST_CASE("a writer whose session has ended is told so where it waits for a step") {
+TEST_CASE("a writer whose session has ended is told so where it waits for a step, or for its tokens") {
     Session session(Way::host);
     testing::publish_step(session.client, 1);
+    session.writer.write(0, some_rows(1));
     const bool closed = GENERATE(true, false);
     session.files.segment.header().state = closed ? proto::SessionState::closed : proto::SessionState::fenced;
     std::uint64_t step = 0;
     std::uint32_t rows = 0;
     croupier_error error{};
-    // Hangs, and fails by its time limit, where the call waits for its timeout.
+    const auto told = [&] {
+        const std::uint32_t code = closed ? CROUPIER_ERROR_SESSION_CLOSED : CROUPIER_ERROR_STALE_EPOCH;
+        CHECK(error.code == code);
+        CHECK_THAT(error.text,
+                   Catch::Contains(closed ? "it was closed" : "another writer or client took over"));
+        error = {};
+    };
+    // Hang, and fail by their time limit, where a call waits for its timeout.
     CHECK(croupier_writer_wait_step(session.writer.get(), 3600000, &step, &rows, &error) == -1);
-    const std::uint32_t code = closed ? CROUPIER_ERROR_SESSION_CLOSED : CROUPIER_ERROR_STALE_EPOCH;
-    CHECK(error.code == code);
-    CHECK_THAT(error.text, Catch::Contains(closed ? "it was closed" : "another writer or client took over"));
+    told();
+    CHECK(croupier_writer_wait_tokens(session.writer.get(), 0, 3600000, &error) == -1);
+    told();
 }
 
 TEST_CASE("what was begun and not enqueued is forgotten on demand and can be begun again") {
