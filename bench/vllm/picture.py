@@ -82,7 +82,7 @@ def peaks(all_found: list[Results]) -> str:
         for found in all_found
     ]
     most = max(rate for each in rates for rate in each.values()) / 1000
-    panel = Panel(0, "all requests at once, all controls", "", "thousand tokens a second", (0, most), wide=2)
+    panel = Panel(0, "all requests at once, all controls", "", "thousand tokens a second", (0, most), wide=3)
     for place, (found, sides) in enumerate(zip(all_found, rates, strict=True)):
         native = sides.get("native", 0.0)
         bars = [
