@@ -1,6 +1,5 @@
 #include "daemon/worker/step_worker.h"
 
-#include <oneapi/tbb/parallel_for.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -48,18 +47,17 @@ StepWorker::StepWorker(proto::PlaneHeader& plane, std::vector<shm::JournalWriter
       entry_(&plane.samplers[index]),
       index_(index),
       incarnation_(entry_->incarnation.load(std::memory_order_acquire)),
-      threads_(threads),
       rehearses_(threads == 1 && entry_->restarts.load(std::memory_order_relaxed) == 0),
       journals_(std::move(journals)),
       captures_(std::move(captures)),
       event_fd_(event_fd),
       races_(threads),
-      arena_(static_cast<int>(threads)) {}
+      team_(threads) {}
 
 void StepWorker::make_room(const SessionView& session) {
     const std::uint32_t vocab = session.segment().geometry().vocab;
     auto& of_vocab = workspaces_[vocab];
-    while (of_vocab.size() < threads_) of_vocab.push_back(std::make_unique<sampler::Workspace>(vocab));
+    while (of_vocab.size() < team_.count()) of_vocab.push_back(std::make_unique<sampler::Workspace>(vocab));
 }
 
 void StepWorker::keep_room_of(const std::set<std::uint32_t>& vocabularies) {
@@ -263,19 +261,17 @@ StepWorker::Share StepWorker::decide_claimable(SessionView& session, const Check
                                                const SentColumns* sent, std::uint64_t now) {
     last_decided_ns_ = now;
     // One thread decides in place: an arena would only add its hand-over to every small step.
-    if (threads_ == 1) return decide_share(session, step, sent, 0, now);
+    if (team_.count() == 1) return decide_share(session, step, sent, 0, now);
     std::atomic<std::size_t> decided{0};
     std::atomic<bool> whole{true};
     std::atomic<bool> waits{false};
     std::atomic<bool> follows{false};
-    arena_.execute([&] {
-        tbb::parallel_for(std::size_t{0}, std::size_t{threads_}, [&](std::size_t thread) {
-            const Share share = decide_share(session, step, sent, thread, now);
-            decided.fetch_add(share.decided, std::memory_order_relaxed);
-            if (!share.whole) whole.store(false, std::memory_order_relaxed);
-            if (share.waits) waits.store(true, std::memory_order_relaxed);
-            if (share.follows) follows.store(true, std::memory_order_relaxed);
-        });
+    team_.run([&](std::size_t thread) {
+        const Share share = decide_share(session, step, sent, thread, now);
+        decided.fetch_add(share.decided, std::memory_order_relaxed);
+        if (!share.whole) whole.store(false, std::memory_order_relaxed);
+        if (share.waits) waits.store(true, std::memory_order_relaxed);
+        if (share.follows) follows.store(true, std::memory_order_relaxed);
     });
     return {decided.load(std::memory_order_relaxed), whole.load(std::memory_order_relaxed),
             waits.load(std::memory_order_relaxed), follows.load(std::memory_order_relaxed)};
@@ -349,7 +345,7 @@ StepWorker::Share StepWorker::decide_share(SessionView& session, const CheckedSt
 bool StepWorker::follow_history_for(SessionView& session, const CheckedStep& step, std::uint32_t column,
                                     std::size_t thread) {
     // What is touched is noted in one place for all threads of a sampler.
-    if (slice_ends_ == kEndless || threads_ > 1) return true;
+    if (slice_ends_ == kEndless || team_.count() > 1) return true;
     if (!has_long_history(session, step, column, lane(thread))) return true;
     bool whole = true;
     touch_column(session, step, column, [&] { whole = follow_history(session, step, column, lane(thread)); });

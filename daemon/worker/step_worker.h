@@ -2,8 +2,6 @@
 // claim.
 #pragma once
 
-#include <oneapi/tbb/task_arena.h>
-
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
@@ -18,6 +16,7 @@
 #include "daemon/worker/draw_tally.h"
 #include "daemon/worker/session_view.h"
 #include "daemon/worker/step_logits.h"
+#include "daemon/worker/thread_team.h"
 #include "proto/plane.h"
 #include "shm/column_journal.h"
 
@@ -70,11 +69,11 @@ class StepWorker {
         bool follows = false;  // there is more of a column's history
     };
 
-    std::uint32_t first_lane() const { return index_ * threads_; }
+    std::uint32_t first_lane() const { return index_ * team_.count(); }
     Lane lane(std::size_t thread) const {
         return {thread, first_lane() + static_cast<std::uint32_t>(thread)};
     }
-    std::uint32_t lanes() const { return std::max(plane_->sampler_count, 1U) * threads_; }
+    std::uint32_t lanes() const { return std::max(plane_->sampler_count, 1U) * team_.count(); }
     // True: there was something to do meanwhile, and there may be more.
     bool await_logits(SessionView& session, const CheckedStep& step, bool soon);
     // Answers the columns that will never be decided, whether logits come or not: how many.
@@ -126,7 +125,6 @@ class StepWorker {
     proto::SamplerEntry* entry_;
     std::uint32_t index_;
     std::uint32_t incarnation_;
-    std::uint32_t threads_;
     // Several threads decide on other cores than the one that looks. And what ended a sampler before may have
     // been a rehearsal, which need not recur in the decision: it must not end one at each step.
     bool rehearses_;
@@ -137,7 +135,7 @@ class StepWorker {
     Captures captures_;
     int event_fd_;                      // wakes the supervisor for sessions whose decisions go over ZMQ
     std::vector<PreparedRaces> races_;  // [thread]
-    tbb::task_arena arena_;
+    ThreadTeam team_;
     // By vocabulary, one a thread: sessions of different vocabularies take turns.
     std::map<std::uint32_t, std::vector<std::unique_ptr<sampler::Workspace>>> workspaces_;
 };
