@@ -259,9 +259,10 @@ int croupier_writer_wait_tokens(croupier_writer* writer, uint64_t step, uint32_t
     return guarded_writer(writer, error, [&]() -> shm::Result<int> {
         using Wait = gpu_writer::StepWriter::Wait;
         CROUPIER_TRY_VALUE(found, writer->steps->wait_tokens(step, std::chrono::milliseconds(timeout_ms)));
-        if (found == Wait::decided) return 1;
-        CROUPIER_TRY(writer->steps->rank_writer().not_ended());
-        return 0;
+        if (found == Wait::ended) {
+            CROUPIER_TRY(writer->steps->rank_writer().not_ended());
+        }
+        return found == Wait::decided ? 1 : 0;
     });
 }
 

@@ -80,10 +80,12 @@ shm::Result<StepWriter::Wait> StepWriter::wait_tokens(std::uint64_t step,
     const auto deadline = std::chrono::steady_clock::now() + timeout;
     shm::WaitStrategy patience(kTokenPatience);
     while (true) {
+        // First: what was decided before the end is there.
+        const bool ended = rank_writer_.session_ended();
         CROUPIER_TRY_VALUE(state, state_of_begun(step));
         if (state == StepState::decided) return Wait::decided;
-        if (timeout == timeout.zero() || std::chrono::steady_clock::now() >= deadline) return Wait::undecided;
-        if (rank_writer_.session_ended()) return Wait::undecided;
+        if (ended) return Wait::ended;
+        if (timeout == timeout.zero() || std::chrono::steady_clock::now() >= deadline) return Wait::timed_out;
         patience.idle(0, [](std::chrono::nanoseconds longest) { std::this_thread::sleep_for(longest); });
     }
 }

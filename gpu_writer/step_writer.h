@@ -59,7 +59,7 @@ class StepWriter {
     virtual shm::Result<bool> enqueue(void* stream, const EnqueuedRows& rows, const EnqueuedHead* head) = 0;
     virtual shm::Result<bool> enqueue_randoms(void* stream) = 0;
 
-    enum class Wait { decided, undecided };  // undecided: in time, or as the session has ended
+    enum class Wait { decided, timed_out, ended };  // ended: the session is, before it was decided
     shm::Result<Wait> wait_tokens(std::uint64_t step, std::chrono::milliseconds timeout) const;
     shm::Result<bool> enqueue_tokens(void* stream, std::uint64_t step, std::int32_t* tokens);
     // Of a step that need not be decided yet; -1 in its columns when it is not in time.

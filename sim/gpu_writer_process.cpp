@@ -261,7 +261,8 @@ class GpuRank {
         const std::vector<ColumnInput> inputs = std::move(in_flight_.front().inputs);
         in_flight_.pop_front();
         note_block_requests();
-        // The scheduler was faster or the step was refused: the tokens are sent with the next step.
+        // The scheduler was faster, the step was refused or the session has ended: the tokens are sent with
+        // the next step.
         if (decided < 0 || croupier_writer_enqueue_tokens(writer_.get(), head_.stream(), step,
                                                           head_.tokens(slot), nullptr) != 0) {
             return true;

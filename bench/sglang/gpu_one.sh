@@ -4,9 +4,10 @@
 # tokens: mixed decisions made again by the reference, and greedy tokens of both sides. steps: times of all kinds.
 # seeds: those of requests with seeds, natively with --enable-deterministic-inference. FLAGS are SGLang's, as
 # {"tp_size": 2}. OUT gets kernels.tar.xz with what was compiled here. STEPS_TIME is what a side's times may take.
+# The status is how many runs failed or found a difference.
 set -uo pipefail
 cd "$(dirname "$0")/../.." || exit
-out=$1 parts=${PARTS:-tokens,steps} flags=${FLAGS:-'{}'}
+out=$1 parts=${PARTS:-tokens,steps} flags=${FLAGS:-'{}'} failures=0
 mkdir -p "$out"
 # shellcheck source=bench/sglang/env.sh
 source bench/sglang/env.sh
@@ -25,7 +26,9 @@ ended() {
     wait "${started[$1]}" || status=$?
     printf '[%3d s] %s: %d\n' "$SECONDS" "$1" "$status"
     grep -hE "$2" "$out/$1.log"
-    [ "$status" -eq 0 ] || tail -n 25 "$out/$1.log"
+    [ "$status" -eq 0 ] && return
+    failures=$((failures + 1))
+    tail -n 25 "$out/$1.log"
 }
 with() { python3 -c 'import json, sys; print(json.dumps({k: v for text in sys.argv[1:] for k, v in json.loads(text).items()}))' "$@"; }
 # both NAME [VARIABLE=VALUE...]: the times of both sides, whose engines start at the same time.
@@ -47,10 +50,13 @@ if wants tokens; then
     start verify "${VERIFY_TIME:-150}" env VOCAB="${VERIFY_VOCAB:-32000}" python3 bench/sglang/verify.py "$out/verify.json"
     for side in native croupier; do start "$side" 150 python3 bench/sglang/smoke.py "$out/$side.json" $side; done
     for side in native croupier; do ended $side "^$side:|Croupier decides"; done
-    python3 bench/sglang/compare.py "$out/native.json" "$out/croupier.json"
+    python3 bench/sglang/compare.py "$out/native.json" "$out/croupier.json" || failures=$((failures + 1))
     ended verify 'Croupier decides'
     head -c 400 "$out/verify.json"
+    python3 -c 'import json, sys; found = json.load(open(sys.argv[1])); sys.exit(not found["verified"] or found["differ"] > 0)' \
+        "$out/verify.json" || failures=$((failures + 1))
 fi
 ! wants steps || both steps '{}'
 ! wants seeds || both seeds '{"enable_deterministic_inference": true}' KINDS=seeded
 keep_kernels "$out/kernels.tar.xz"
+exit "$failures"

@@ -59,6 +59,7 @@ for name in ("summary.json", "summary-apart.json"):
     print(f"{name}: {counts}")
     wrong += counts["errors"] != 0 or bool(verify.get("differ")) or not found.get("greedy_sequences")
     wrong += bool(found.get("greedy_sequences_that_differ"))
+    wrong += name == "summary.json" and not verify.get("verified")
 sys.exit(1 if wrong else 0)
 END
 finish

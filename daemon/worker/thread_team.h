@@ -19,21 +19,25 @@ class ThreadTeam {
     // last.
     template <typename Body>
     void run(Body&& body) {
-        // As the library hands over, where ThreadSanitizer sees it.
+        // As the library hands over, where ThreadSanitizer sees it; parts do not wait for each other.
         struct Work {
             decltype(&body) what;
             std::atomic<bool> given{false};
+            std::atomic<std::size_t> done{0};
         } work{&body};
+        struct Done {
+            Work& of;
+            ~Done() { of.done.fetch_add(1, std::memory_order_release); }
+        };
         work.given.store(true, std::memory_order_release);
-        run_unseen(
-            [](void* shared, std::size_t thread) {
-                Work& ours = *static_cast<Work*>(shared);
-                static_cast<void>(ours.given.load(std::memory_order_acquire));
-                (*ours.what)(thread);
-                ours.given.exchange(true, std::memory_order_acq_rel);
-            },
-            &work);
-        static_cast<void>(work.given.load(std::memory_order_acquire));
+        const auto part = [](void* shared, std::size_t thread) {
+            Work& ours = *static_cast<Work*>(shared);
+            static_cast<void>(ours.given.load(std::memory_order_acquire));
+            const Done done{ours};
+            (*ours.what)(thread);
+        };
+        run_unseen(part, &work);
+        static_cast<void>(work.done.load(std::memory_order_acquire));
     }
 
   private:

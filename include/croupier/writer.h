@@ -258,7 +258,7 @@ int croupier_writer_enqueue_tokens(croupier_writer* writer, void* stream, uint64
  * is the best to wait in: in another one a kernel waits on the GPU for it. Before its enqueue a lean
  * step is refused. What a lean step's samplers ask for after that time is not answered where rows are lent.
  * Not while a CUDA graph is captured. A thread of the library looks for the tokens. A writer on the host
- * waits in the call. */
+ * waits in the call, and no longer than its session lasts. */
 int croupier_writer_enqueue_awaited_tokens(croupier_writer* writer, void* stream, uint64_t step,
                                            uint32_t timeout_ms, int32_t* tokens, croupier_error* error);
 

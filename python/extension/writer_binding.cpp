@@ -70,7 +70,9 @@ void bind_writer(nb::module_& module) {
         .def("wait_tokens", &Writer::wait_tokens, nb::arg("step").none(),
              nb::arg("timeout").none() = nb::none(),
              nb::sig("def wait_tokens(self, step: int, timeout: float | None = None) -> bool"),
-             "Whether every column of a step that this writer began is decided within `timeout` seconds.")
+             "Whether every column of a step that this writer began is decided within `timeout` seconds. "
+             "Fails "
+             "as wait_step() does once the session has ended.")
         .def(
             "enqueue_tokens", &Writer::enqueue_tokens, nb::arg("step").none(), nb::arg("tokens").none(),
             nb::arg("stream").none() = nb::none(),

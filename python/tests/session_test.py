@@ -185,6 +185,17 @@ def test_a_closed_session_says_so(daemon: Daemon, name: str) -> None:
         fails("session_closed", call, "this writer was closed or detached")
 
 
+def test_who_waits_for_tokens_of_a_closed_session_is_told_so(daemon: Daemon, name: str) -> None:
+    session = daemon.open(name)
+    with croupier.Writer(session.segment_path) as writer:
+        session.add(1, [1])
+        step = session.submit([1])
+        assert writer.begin(step)
+        assert not writer.wait_tokens(step, 0)
+        session.close()
+        fails("session_closed", lambda: writer.wait_tokens(step, PATIENCE), "it was closed")
+
+
 def test_a_detached_session_is_resumed(daemon: Daemon, name: str) -> None:
     first = daemon.open(name)
     engine = Engine(first)

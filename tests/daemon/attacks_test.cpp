@@ -202,7 +202,7 @@ const std::vector<Attack>& attacks() {
 }  // namespace
 
 TEST_CASE("of the attacks in docs/security.md none succeeds as a second user of the host") {
-    if (!shm::can_change_user()) return;
+    if (!shm::can_change_user() || !shm::child_can_start_threads()) return;
     // As open as a configuration can make it: every user may connect, open sessions and attach to them.
     const LimitedCroupierd few_files("ulimit -n 300");
     DaemonProcess daemon(kTwoSamplers, kForAllUsers, few_files.path());
