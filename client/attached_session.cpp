@@ -64,6 +64,13 @@ shm::Result<bool> AttachedSession::choose_stream(bool over_zmq) {
     return true;
 }
 
+shm::Result<bool> AttachedSession::close() {
+    const auto usable = place_ ? place_->check_usable() : true;
+    if (!usable && usable.error().code == Errc::session_closed) return true;
+    if (!usable && usable.error().code == Errc::stale_epoch) return usable.error();
+    return link_.close();
+}
+
 shm::Result<int> AttachedSession::event_descriptor() {
     if (relayed_ != nullptr) return relayed_->descriptor();
     // The ring's, also if decisions come over ZMQ: a stand-in sends none, and a message may be lost.

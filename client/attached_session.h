@@ -52,7 +52,9 @@ class AttachedSession {
     shm::Result<std::optional<croupier_step>> wait(std::chrono::milliseconds timeout);
     // Readable when wait() may have a step. Call wait() until it returns nothing, then poll again.
     shm::Result<int> event_descriptor();
-    shm::Result<bool> close() { return link_.close(); }
+    // Nothing is left to do where the session has ended; what another client took over is not this one's to
+    // end.
+    shm::Result<bool> close();
 
   private:
     using Deadline = std::chrono::steady_clock::time_point;
@@ -66,6 +68,8 @@ class AttachedSession {
 
     shm::Result<bool> wait_on_ring(Deadline deadline);
     shm::Result<bool> wait_for_message(Deadline deadline);
+    // Or else daemon_gone.
+    shm::Result<bool> daemon_is_there();
     // A decided step, from the ring or from a message.
     struct Decided {
         proto::DecisionError refused = proto::DecisionError::none;

@@ -65,8 +65,12 @@ bool ended(const shm::Error& why) {
 shm::Result<std::optional<croupier_step>> AttachedSession::wait(milliseconds timeout) {
     std::optional<croupier_step> step;
     if (signal_ != nullptr) signal_->clear();
-    if (in_flight() == 0)
+    if (in_flight() == 0) {
+        // What an idle engine asks for: whether its session is still there.
+        CROUPIER_TRY(place_->check_usable());
+        CROUPIER_TRY(daemon_is_there());
         return shm::fail(Errc::bad_argument, "no step is in flight: submit one before waiting");
+    }
     const Deadline deadline = steady_clock::now() + timeout;
     if (ring_ != nullptr && timeout > timeout.zero()) ring_->note_waiting();
     CROUPIER_TRY_VALUE(taken, messages_ != nullptr ? wait_for_message(deadline) : wait_on_ring(deadline));
@@ -74,7 +78,12 @@ shm::Result<std::optional<croupier_step>> AttachedSession::wait(milliseconds tim
         step = taken_step_;
         return step;
     }
-    if (place_->daemon_alive()) return step;
+    CROUPIER_TRY(daemon_is_there());
+    return step;
+}
+
+shm::Result<bool> AttachedSession::daemon_is_there() {
+    if (place_->daemon_alive()) return true;
     if (!place_->can_be_found()) {
         return shm::fail(Errc::daemon_gone,
                          "the daemon is gone, and no later one can find the session: " + segment_path() +

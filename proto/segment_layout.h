@@ -23,8 +23,8 @@ struct ElementBytes {
 
     bool operator==(const ElementBytes&) const = default;
 };
-// Those of minor version 0: none has less.
-constexpr ElementBytes kLeastElementBytes = {208, 32, 24, 12};
+// Those of 17.0, for good: none has less.
+constexpr ElementBytes kLeastElementBytes = {216, 32, 24, 12};
 constexpr std::uint64_t kMostElementBytes = 4096;
 
 // Where each region starts and how far apart its slots lie, in bytes. Made of the geometry by the daemon; a

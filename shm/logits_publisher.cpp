@@ -164,7 +164,12 @@ std::span<float> LogitsPublisher::maxima(std::uint64_t step) const {
 Result<bool> LogitsPublisher::not_fenced() const {
     auto& header = segment_->header();
     const auto state = header.state.load(std::memory_order_acquire);
-    if (state == proto::SessionState::fenced || state == proto::SessionState::closed ||
+    if (state == proto::SessionState::closed) {
+        return fail(Errc::session_closed, std::string("session ") + header.name +
+                                              " was closed: nobody takes logits of rank " +
+                                              std::to_string(rank_) + " any more");
+    }
+    if (state == proto::SessionState::fenced ||
         header.writers[rank_].epoch.load(std::memory_order_acquire) != epoch_) {
         header.counter(SessionCounter::stale_epoch_refused).fetch_add(1, std::memory_order_relaxed);
         return fail(Errc::stale_epoch, "rank " + std::to_string(rank_) + " of session " + header.name +

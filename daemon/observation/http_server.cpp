@@ -130,6 +130,11 @@ HttpServer::~HttpServer() {
     thread_.join();
 }
 
+shm::Result<bool> can_serve_at(const std::string& listen) {
+    CROUPIER_TRY(listen_on(listen));
+    return true;
+}
+
 shm::Result<std::unique_ptr<HttpServer>> HttpServer::start(const std::string& listen,
                                                            const std::vector<std::string>& hosts,
                                                            HttpRoutes routes, int late_event,

@@ -14,6 +14,9 @@
 
 namespace croupier::daemon {
 
+// Whether a server could start there now.
+shm::Result<bool> can_serve_at(const std::string& listen);
+
 class HttpServer {
   public:
     static constexpr std::chrono::milliseconds kTick{50};

@@ -158,6 +158,10 @@ NextStart next_start(const std::string& program, const std::string& named) {
     return {.problems = std::move(problems), .config = ""};
 }
 
+std::string setting_of(const std::string& config, const std::string& key) {
+    return value_of(config::parse_document(config).root, key);
+}
+
 shm::Result<std::string> layout_versions_of(const std::string& program) {
     CROUPIER_TRY_VALUE(answer, ask(program, {"--layout-versions"}));
     const std::string line = answer.text.substr(0, answer.text.find('\n'));

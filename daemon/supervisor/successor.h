@@ -27,6 +27,9 @@ struct NextStart {
 // what would prevent its start as this user and exits with 2, or else prints its configuration.
 NextStart next_start(const std::string& program, const std::string& named);
 
+// A value of NextStart::config.
+std::string setting_of(const std::string& config, const std::string& key);
+
 // The same file's layout_versions().
 shm::Result<std::string> layout_versions_of(const std::string& program);
 

@@ -32,6 +32,7 @@
 #include "daemon/worker/segment_channel.h"
 #include "event_log/event_log.h"
 #include "shm/clock.h"
+#include "shm/snapshot.h"
 
 namespace croupier::daemon {
 namespace {
@@ -290,6 +291,8 @@ class Supervisor {
                 key);
             return begin_drain("SIGUSR1");
         }
+        if (const auto serves = next_serves_metrics(start.config); !serves)
+            return refuse_handover({serves.error().message});
         const std::string ours = layout_versions();
         const auto next = layout_versions_of(program_);
         if (!next || next.value() != ours) {
@@ -305,6 +308,14 @@ class Supervisor {
         health_.draining.store(true, std::memory_order_relaxed);
         ::sd_notify(0, "STOPPING=1\nSTATUS=handing over");
         handing_over_ = done_ = true;
+    }
+
+    // This daemon's own address is free once it is gone, and from the default one the next daemon moves away.
+    shm::Result<bool> next_serves_metrics(const std::string& next_config) const {
+        const std::string next = setting_of(next_config, "metrics.listen");
+        const bool is_ours = next == config_.metrics.listen || (http_ && next == http_->address());
+        if (is_ours || next == "off" || next == config::Metrics().listen) return true;
+        return can_serve_at(next);
     }
 
     void refuse_handover(const std::vector<std::string>& problems) const {
@@ -454,7 +465,9 @@ int run_supervisor(const config::Config& config, const std::string& named, int u
     Supervisor supervisor(config, named, foundation);
     if (auto open = supervisor.bind_endpoints(); !open) {
         event_log::write(Event::cannot_start, {}, "cannot start: {}", open.error().message);
-        if (const auto alone = shm::lock_directory(config.shm.dir))
+        // While sessions wait for a daemon, commands tell from the plane that there is none.
+        const bool awaited = !shm::segment_files(config.shm.dir, config.instance).empty();
+        if (const auto alone = shm::lock_directory(config.shm.dir); alone && !awaited)
             remove_own_files(config, *foundation.plane);
         return 1;
     }

@@ -6,6 +6,7 @@
 
 namespace croupier::client {
 inline namespace abi_1_0 {
+static_assert(CROUPIER_ABI_VERSION == 0x10000, "the namespace has its major and minor number");
 
 struct BeamsOptions : croupier_beams_options {
     BeamsOptions() : croupier_beams_options() { croupier_beams_options_init(this); }

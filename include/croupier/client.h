@@ -41,7 +41,8 @@ typedef struct croupier_open_options {
     uint32_t summaries;       /* 1: writers give the largest logit of each tile too; used with tiles of 64 */
     uint32_t takeover;        /* 1: end a live holder's session of the name, with all that is in it */
     const uint32_t* order;    /* all (vocab + 63) / 64 blocks of 64 ids, hottest first; NULL: identity */
-    uint32_t resume;          /* 1: go on with a session whose client is gone (croupier_resumed) */
+    uint32_t resume;          /* 1: go on with a session whose client is gone (croupier_resumed); 0: begin a
+                                 new one, and what such a session has is lost */
     uint32_t decisions_over_zmq; /* 1: over ZMQ; by the ring where no message comes, as of a stand-in */
     uint32_t randoms_supplied;   /* 1: rank 0's writer supplies randoms in each step; 0: samplers make them */
     uint32_t timeout_ms;         /* for the daemon's answer; 0: 5000 */
@@ -159,7 +160,8 @@ int croupier_open(const croupier_open_options* options, croupier_session** sessi
 /* Leaves the daemon's sessions as they are, as a process that dies would; `resume` finds it again. */
 void croupier_detach(croupier_session* session);
 /* Closes the session: its memory is given back. The handle is gone, also where -1 says that the daemon was
- * not there: that ends the session when nobody resumes it. */
+ * not there within timeout_ms of croupier_open_options: that ends the session when nobody resumes it. It is
+ * no failure where the session has ended already, and stale_epoch where another client took it over. */
 int croupier_close(croupier_session* session, croupier_error* error);
 
 /* Where the ranks' writers attach, on the session's host. */
@@ -177,7 +179,8 @@ int croupier_add(croupier_session* session, const croupier_sequence* sequence, c
  * adaptive-p begin anew if it is forked from before the last 64 outputs that the parent ever had. */
 int croupier_fork(croupier_session* session, uint64_t parent, uint64_t uid, uint32_t outputs, uint32_t child,
                   croupier_error* error);
-/* Its uid may be added again at once. The steps in flight that it stands in are still waited for: its columns
+/* Of a sequence whose output is read, also after a stop: until then it keeps one of max_sequences.
+ * Its uid may be added again at once. The steps in flight that it stands in are still waited for: its columns
  * in them are answered with the decision error void, those of other sequences are decided; when they have
  * been, its slot is free. Before, it counts among max_sequences. */
 int croupier_finish(croupier_session* session, uint64_t uid, croupier_error* error);
@@ -218,7 +221,8 @@ int croupier_text_stop(const croupier_session* session, uint64_t uid, uint32_t* 
  * A sequence may stand in several steps in flight: its columns are decided one after another, each when the
  * one before it is. After a decision that ends the sequence (a stop, an error, a step that was given up), and
  * after croupier_truncate(), those in flight are void: they bring no token, and wait for no logits. A column
- * that is submitted once that decision was waited for goes on from there. */
+ * that is submitted once that decision was waited for goes on from there, beyond the stop: the engine calls
+ * croupier_finish(). */
 int croupier_submit_columns(croupier_session* session, const croupier_column* columns, size_t count,
                             size_t column_size, uint64_t* step, croupier_error* error);
 static inline int croupier_submit(croupier_session* session, const croupier_column* columns, size_t count,
@@ -236,15 +240,16 @@ int croupier_wait(croupier_session* session, uint32_t timeout_ms, croupier_step*
 /* A descriptor for poll(), epoll or an event loop, the session's own: -1 on failure. When it is readable,
  * call croupier_wait() with timeout_ms 0 until it returns 0, or until no step is in flight: then nothing is
  * lost by waiting for the descriptor again. It may be readable though no step is decided. What becomes of the
- * daemon is seen by croupier_wait() alone: call it once a second in any case. A daemon_gone of such a look is
- * final only if it lasts: a daemon that is started again has its sessions. The first call starts a thread
- * of the library where the session is on this host. */
+ * daemon is seen by croupier_wait() alone: call it once a second in any case; with no step in flight it fails
+ * with daemon_gone, session_closed or stale_epoch, and with bad_argument where all is well. A daemon_gone of
+ * such a look is final only if it lasts: a daemon that is started again has its sessions. The first call
+ * starts a thread of the library where the session is on this host. */
 int croupier_event_fd(croupier_session* session, croupier_error* error);
 
 /* Gives up a step in flight, for instance because a rank's logits will not come: each column that nobody has
  * begun to decide is answered with the decision error given_up, and the position of its sequence is asked for
- * again. croupier_wait() returns the step in its turn. What a late rank still writes for the step is refused.
- */
+ * again. croupier_wait() returns the step in its turn. What a late rank still writes for it counts for
+ * nothing. */
 int croupier_give_up(croupier_session* session, uint64_t step, croupier_error* error);
 
 const char* croupier_error_name(uint32_t code);

@@ -105,6 +105,7 @@ struct Step {
     Decisions decisions;
 };
 
+// Its destructor detaches, as a process that dies would: close() ends the session.
 class Session {
   public:
     explicit Session(const croupier_open_options& options) {

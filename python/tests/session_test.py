@@ -1,6 +1,7 @@
 """Each method of a session and of a writer, and how it fails."""
 
 import select
+import signal
 import sys
 import threading
 import time
@@ -194,6 +195,24 @@ def test_who_waits_for_tokens_of_a_closed_session_is_told_so(daemon: Daemon, nam
         assert not writer.wait_tokens(step, 0)
         session.close()
         fails("session_closed", lambda: writer.wait_tokens(step, PATIENCE), "it was closed")
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
+def test_an_idle_engine_learns_what_became_of_its_daemon(
+    own_daemon: Daemon, name: str, how: signal.Signals
+) -> None:
+    session = own_daemon.open(name, timeout=3600)
+    session.add(1, [1])
+    fails("bad_argument", lambda: session.wait(0), "no step is in flight")
+    own_daemon.end(how)
+    if how == signal.SIGKILL:
+        fails("daemon_gone", lambda: session.wait(0))
+        session.detach()
+        return
+    fails("session_closed", lambda: session.wait(0))
+    assert session.output(1) == []
+    # Nothing is left to close: it hangs, and fails by its time limit, where it waits for the daemon.
+    session.close()
 
 
 def test_a_detached_session_is_resumed(daemon: Daemon, name: str) -> None:

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "shm/snapshot.h"
 #include "testing/daemon_process.h"
 #include "testing/small_engine.h"
 #include "tests/daemon/loopback.h"
@@ -15,6 +16,10 @@ using namespace croupier::testing;
 using Catch::Contains;
 
 namespace {
+
+std::string metrics_at(const HeldPort& held) {
+    return "metrics: {listen: \"127.0.0.1:" + std::to_string(held.port()) + "\"}";
+}
 
 // A program of its own, so that a test can put another file in its place.
 class OwnProgram {
@@ -114,10 +119,31 @@ TEST_CASE_METHOD(ServedEngine,
     daemon.signal(SIGUSR1);
     REQUIRE(eventually([&] { return daemon.says("this host has no group 'nosuchgroup'"); }));
     engine.step();
+    const HeldPort held;
+    daemon.write_config(kTwoSamplers, metrics_at(held));
+    daemon.signal(SIGUSR1);
+    REQUIRE(eventually([&] { return daemon.says("another program listens there"); }));
+    engine.step();
     daemon.write_config(kTwoSamplers, "");
     daemon.signal(SIGUSR1);
     CHECK(daemon.await_end() == 0);
     CHECK(daemon.says("handed over (SIGUSR1)"));
+    daemon.start();
+    engine.step();
+}
+
+TEST_CASE_METHOD(ServedEngine, "a daemon that cannot start leaves word of the one that handed over") {
+    daemon.signal(SIGUSR1);
+    REQUIRE(daemon.await_end() == 0);
+    const HeldPort held;
+    daemon.write_config(kTwoSamplers, metrics_at(held));
+    daemon.start();
+    REQUIRE(daemon.await_end() == 1);
+    const auto seen = shm::observe(daemon.shm_directory(), daemon.instance());
+    REQUIRE(seen);
+    CHECK_FALSE(seen.value().daemon_alive);
+    CHECK(seen.value().sessions.size() == 1);
+    daemon.write_config(kTwoSamplers, "");
     daemon.start();
     engine.step();
 }

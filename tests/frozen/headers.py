@@ -157,7 +157,7 @@ def cpp_facts(folder):
             for declaration, inner in statements(body):
                 if found := re.match(r"(?:class|struct) (\w+)", declaration):
                     facts[f"C++ {space}::{found[1]}"] = sorted(cpp_members(inner or ""))
-                elif "(" in declaration:
+                elif "(" in declaration and not declaration.startswith("static_assert"):
                     facts[f"C++ {space}: {declaration}"] = "there"
     return facts
 

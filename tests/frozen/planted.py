@@ -101,6 +101,9 @@ FREE = [
         "CROUPIER_WRITER_MAX_STORE_BLOCKS = 2048",
         "STORE_BLOCKS",
     ),
+    ("headers", "include/croupier/types.h", r"CROUPIER_ABI_MINOR = 0", "CROUPIER_ABI_MINOR = 1", "ABI_MINOR"),
+    ("headers", "include/croupier/client.hpp", r"== 0x10000", "== 0x10001", "ABI_VERSION"),
+    ("headers", "include/croupier/client.hpp", r"abi_1_0", "abi_1_1", "abi_1"),
 ]
 
 

@@ -211,6 +211,10 @@ TEST_CASE("a writer whose session has ended is told so where it waits for a step
     told();
     CHECK(croupier_writer_wait_tokens(session.writer.get(), 0, 3600000, &error) == -1);
     told();
+    // The session may end between the wait for a step and its begin.
+    const auto late = session.writer.try_begin(1);
+    CHECK(late.status == -1);
+    CHECK(late.error.code == (closed ? CROUPIER_ERROR_SESSION_CLOSED : CROUPIER_ERROR_STALE_EPOCH));
 }
 
 TEST_CASE("what was begun and not enqueued is forgotten on demand and can be begun again") {

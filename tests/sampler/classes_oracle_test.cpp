@@ -115,7 +115,9 @@ void fill_request(LmCase& of, std::uint32_t vocab, Generator& generator) {
     add_answers(of.params, generator);
     add_changes(of, vocab, generator);
     if (one_in(4, generator)) {
-        std::vector<Step> steps(proto::kDefaultOrder.begin(), proto::kDefaultOrder.begin() + 9);
+        std::vector<Step> steps(
+            proto::kDefaultOrder.begin(),
+            std::find(proto::kDefaultOrder.begin(), proto::kDefaultOrder.end(), Step::end));
         std::shuffle(steps.begin(), steps.end(), generator);
         std::copy(steps.begin(), steps.end(), of.params.order.begin());
     }
