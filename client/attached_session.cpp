@@ -68,7 +68,12 @@ shm::Result<bool> AttachedSession::close() {
     const auto usable = place_ ? place_->check_usable() : true;
     if (!usable && usable.error().code == Errc::session_closed) return true;
     if (!usable && usable.error().code == Errc::stale_epoch) return usable.error();
-    return link_.close();
+    auto closed = link_.close();
+    if (closed || !place_) return closed;
+    // It may have ended meanwhile.
+    const auto now = place_->check_usable();
+    if (!now && now.error().code == Errc::session_closed) return true;
+    return closed;
 }
 
 shm::Result<int> AttachedSession::event_descriptor() {

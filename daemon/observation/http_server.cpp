@@ -71,10 +71,20 @@ std::string address_of(const sockaddr_storage& bound, bool for_this_host) {
     return std::string(text.data()) + ":" + std::to_string(ntohs(address.sin_port));
 }
 
+std::string host_of(const std::string& listen) {
+    const std::string host = listen.substr(0, listen.rfind(':'));
+    return host.starts_with('[') && host.ends_with(']') ? host.substr(1, host.size() - 2) : host;
+}
+
+bool is_numeric(const std::string& host) {
+    in6_addr address{};
+    return ::inet_pton(AF_INET, host.c_str(), &address) == 1 ||
+           ::inet_pton(AF_INET6, host.c_str(), &address) == 1;
+}
+
 shm::Result<shm::FileDescriptor> listen_on(const std::string& listen) {
     const auto colon = listen.rfind(':');
-    std::string host = listen.substr(0, colon);
-    if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
+    const std::string host = host_of(listen);
     addrinfo wanted{};
     wanted.ai_socktype = SOCK_STREAM;
     wanted.ai_flags = AI_PASSIVE;
@@ -131,6 +141,8 @@ HttpServer::~HttpServer() {
 }
 
 shm::Result<bool> can_serve_at(const std::string& listen) {
+    // A name may take its resolver's time.
+    if (!is_numeric(host_of(listen))) return true;
     CROUPIER_TRY(listen_on(listen));
     return true;
 }

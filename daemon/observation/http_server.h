@@ -14,7 +14,7 @@
 
 namespace croupier::daemon {
 
-// Whether a server could start there now.
+// Whether a server could start there now, as far as that is known at once.
 shm::Result<bool> can_serve_at(const std::string& listen);
 
 class HttpServer {

@@ -310,10 +310,13 @@ class Supervisor {
         handing_over_ = done_ = true;
     }
 
-    // This daemon's own address is free once it is gone, and from the default one the next daemon moves away.
+    // This daemon's own port is free once it is gone, and from the default address the next one moves away.
     shm::Result<bool> next_serves_metrics(const std::string& next_config) const {
+        const auto port_of = [](const std::string& address) {
+            return address.substr(address.rfind(':') + 1);
+        };
         const std::string next = setting_of(next_config, "metrics.listen");
-        const bool is_ours = next == config_.metrics.listen || (http_ && next == http_->address());
+        const bool is_ours = http_ && port_of(next) == port_of(http_->address());
         if (is_ours || next == "off" || next == config::Metrics().listen) return true;
         return can_serve_at(next);
     }

@@ -160,8 +160,8 @@ int croupier_open(const croupier_open_options* options, croupier_session** sessi
 /* Leaves the daemon's sessions as they are, as a process that dies would; `resume` finds it again. */
 void croupier_detach(croupier_session* session);
 /* Closes the session: its memory is given back. The handle is gone, also where -1 says that the daemon was
- * not there within timeout_ms of croupier_open_options: that ends the session when nobody resumes it. It is
- * no failure where the session has ended already, and stale_epoch where another client took it over. */
+ * not there, after at most timeout_ms: that ends the session when nobody resumes it. It is no failure where
+ * the session has ended already, and stale_epoch where another client took it over. */
 int croupier_close(croupier_session* session, croupier_error* error);
 
 /* Where the ranks' writers attach, on the session's host. */
@@ -241,9 +241,9 @@ int croupier_wait(croupier_session* session, uint32_t timeout_ms, croupier_step*
  * call croupier_wait() with timeout_ms 0 until it returns 0, or until no step is in flight: then nothing is
  * lost by waiting for the descriptor again. It may be readable though no step is decided. What becomes of the
  * daemon is seen by croupier_wait() alone: call it once a second in any case; with no step in flight it fails
- * with daemon_gone, session_closed or stale_epoch, and with bad_argument where all is well. A daemon_gone of
- * such a look is final only if it lasts: a daemon that is started again has its sessions. The first call
- * starts a thread of the library where the session is on this host. */
+ * with what is wrong, such as daemon_gone or session_closed, or with bad_argument if all is well. A
+ * daemon_gone of such a look is final only if it lasts: a daemon that is started again has its sessions. The
+ * first call starts a thread of the library where the session is on this host. */
 int croupier_event_fd(croupier_session* session, croupier_error* error);
 
 /* Gives up a step in flight, for instance because a rank's logits will not come: each column that nobody has

@@ -228,7 +228,8 @@ class Session {
                 return step;
             } catch (const Failure& failure) {
                 // As in croupier_wait(), a daemon that is back within the time-out goes unnoticed.
-                if (failure.code() != CROUPIER_ERROR_DAEMON_GONE || deadline.has_passed()) throw;
+                const bool may_come = failure.code() == CROUPIER_ERROR_DAEMON_GONE && in_flight() != 0;
+                if (!may_come || deadline.has_passed()) throw;
                 const auto now = std::chrono::steady_clock::now();
                 gone_since = std::min(gone_since, now);
                 if (deadline.is_never() && now - gone_since >= kRestartPatience) throw;

@@ -109,6 +109,12 @@ def best(uid: int, position: int) -> int:
     return int(np.argmax(row(uid, position)))
 
 
+def error_of(call: Callable[[], object]) -> str:
+    with pytest.raises(croupier.Error) as failed:
+        call()
+    return failed.value.name
+
+
 def fails(name: str, call: Callable[[], object], text: str = "") -> None:
     with pytest.raises(croupier.Error) as failed:
         call()

@@ -132,7 +132,7 @@ TEST_CASE_METHOD(ServedEngine,
     engine.step();
 }
 
-TEST_CASE_METHOD(ServedEngine, "a daemon that cannot start leaves word of the one that handed over") {
+TEST_CASE_METHOD(ServedEngine, "a daemon that cannot start leaves word that sessions wait for one") {
     daemon.signal(SIGUSR1);
     REQUIRE(daemon.await_end() == 0);
     const HeldPort held;

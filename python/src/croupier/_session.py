@@ -5,7 +5,6 @@ from typing import Self
 from . import _core
 from ._error import Error
 
-_BAD_ARGUMENT = 14
 # As wait() without a timeout has it.
 _DAEMON_PATIENCE = 10.0
 
@@ -31,7 +30,7 @@ class Session(_core.Session):
                     return step
                 gone_since = None
             except Error as error:
-                if error.name != "daemon_gone":
+                if error.name != "daemon_gone" or self.in_flight == 0:
                     raise
                 gone_since = gone_since or time()
                 if time() - gone_since > _DAEMON_PATIENCE:
@@ -46,9 +45,9 @@ class Session(_core.Session):
             raise StopAsyncIteration
         try:
             return await self.next_step()
-        except Error as error:
+        except Error:
             # Another task took the last one meanwhile.
-            if error.code == _BAD_ARGUMENT and self.in_flight == 0:
+            if self.in_flight == 0:
                 raise StopAsyncIteration from None
             raise
 
