@@ -17,10 +17,6 @@ using Catch::Contains;
 
 namespace {
 
-std::string metrics_at(const HeldPort& held) {
-    return "metrics: {listen: \"127.0.0.1:" + std::to_string(held.port()) + "\"}";
-}
-
 // A program of its own, so that a test can put another file in its place.
 class OwnProgram {
   public:

@@ -7,6 +7,7 @@
 
 #include <cerrno>
 #include <cstdint>
+#include <string>
 #include <system_error>
 
 namespace croupier::testing {
@@ -41,6 +42,11 @@ class HeldPort {
     int fd_;
     std::uint16_t port_ = 0;
 };
+
+// For a daemon that is to find it taken.
+inline std::string metrics_at(const HeldPort& held) {
+    return "metrics: {listen: \"127.0.0.1:" + std::to_string(held.port()) + "\"}";
+}
 
 inline std::uint16_t free_port() {
     return HeldPort().port();

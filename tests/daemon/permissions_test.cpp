@@ -89,6 +89,14 @@ int step_as_engine(const std::string& endpoint, gid_t group = kEngines) {
     return 0;
 }
 
+// The supervisor, two threads of ZMQ, and one sampler; ThreadSanitizer has a thread of its own in each
+// process.
+#if defined(__SANITIZE_THREAD__)
+constexpr const char* kRoomForOneSampler = "--nproc=6";
+#else
+constexpr const char* kRoomForOneSampler = "--nproc=4";
+#endif
+
 }  // namespace
 
 TEST_CASE("shm.group takes a number, and a member of that group alone is an engine") {
@@ -174,13 +182,7 @@ TEST_CASE("a group that the daemon's user is no member of is refused by name") {
 
 TEST_CASE("a sampler that cannot start does not keep the daemon from being ready") {
     if (!is_root()) return;
-        // The supervisor, two threads of ZMQ, and one sampler: there is no room for the second.
-        // ThreadSanitizer has a thread of its own in each process.
-#if defined(__SANITIZE_THREAD__)
-    const UsersDaemon daemon(kLimitedUser, "", "--nproc=6");
-#else
-    const UsersDaemon daemon(kLimitedUser, "", "--nproc=4");
-#endif
+    const UsersDaemon daemon(kLimitedUser, "", kRoomForOneSampler);
     CHECK(eventually([&] { return daemon.says("cannot start sampler 1"); }));
     CHECK(eventually([&] { return daemon.says("ready: "); }));
 }

@@ -27,7 +27,7 @@ namespace {
 
 // Ends a daemon that gets as far as its metrics, which it should not.
 std::string doomed_metrics(const HeldPort& held) {
-    return "metrics: {listen: \"127.0.0.1:" + std::to_string(held.port()) + "\"}\n";
+    return metrics_at(held) + "\n";
 }
 
 // A daemon that is started and not waited for.
