@@ -166,8 +166,8 @@ Result<bool> LogitsPublisher::not_fenced() const {
     const auto state = header.state.load(std::memory_order_acquire);
     if (state == proto::SessionState::closed) {
         return fail(Errc::session_closed, std::string("session ") + header.name +
-                                              " was closed: nobody takes logits of rank " +
-                                              std::to_string(rank_) + " any more");
+                                              " was closed: logits of rank " + std::to_string(rank_) +
+                                              " are no longer read");
     }
     if (state == proto::SessionState::fenced ||
         header.writers[rank_].epoch.load(std::memory_order_acquire) != epoch_) {

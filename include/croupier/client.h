@@ -159,9 +159,9 @@ const char* croupier_version(void);
 int croupier_open(const croupier_open_options* options, croupier_session** session, croupier_error* error);
 /* Leaves the daemon's sessions as they are, as a process that dies would; `resume` finds it again. */
 void croupier_detach(croupier_session* session);
-/* Closes the session: its memory is given back. The handle is gone, also where -1 says that the daemon was
- * not there, after at most timeout_ms: that ends the session when nobody resumes it. It is no failure where
- * the session has ended already, and stale_epoch where another client took it over. */
+/* Closes the session: its memory is given back. The handle is gone in any case. If the daemon does not answer
+ * within timeout_ms, this fails, and the session ends when nobody resumes it. Closing a session that has
+ * ended already succeeds; it fails with stale_epoch if another client took the session over. */
 int croupier_close(croupier_session* session, croupier_error* error);
 
 /* Where the ranks' writers attach, on the session's host. */
@@ -179,7 +179,7 @@ int croupier_add(croupier_session* session, const croupier_sequence* sequence, c
  * adaptive-p begin anew if it is forked from before the last 64 outputs that the parent ever had. */
 int croupier_fork(croupier_session* session, uint64_t parent, uint64_t uid, uint32_t outputs, uint32_t child,
                   croupier_error* error);
-/* Of a sequence whose output is read, also after a stop: until then it keeps one of max_sequences.
+/* Ends a sequence; read its output first. A stopped sequence counts among max_sequences until then.
  * Its uid may be added again at once. The steps in flight that it stands in are still waited for: its columns
  * in them are answered with the decision error void, those of other sequences are decided; when they have
  * been, its slot is free. Before, it counts among max_sequences. */
