@@ -77,7 +77,7 @@ int serve(const std::string& named, bool check_only, bool print_only, int used_b
     return croupier::daemon::run_supervisor(*loaded.config, named, used_by_fd);
 }
 
-// For the daemon whose place this one would take: see next_start().
+// For the daemon whose place this one would take: see ask_successor().
 int tell_start(const std::string& named) {
     const LoadResult loaded = croupier::config::load(named);
     const auto problems = croupier::daemon::problems_of_start(loaded, Starter::this_user);

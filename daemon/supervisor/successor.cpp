@@ -5,6 +5,7 @@
 #include <spawn.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <systemd/sd-daemon.h>
 #include <unistd.h>
 
 #include <array>
@@ -14,13 +15,18 @@
 #include <filesystem>
 #include <sstream>
 #include <utility>
+#include <vector>
 
 #include "config/document.h"
+#include "config/write.h"
+#include "daemon/observation/http_server.h"
+#include "event_log/event_log.h"
 #include "shm/build_note.h"
 #include "shm/file.h"
 
 namespace croupier::daemon {
 
+using event_log::Event;
 using shm::Errc;
 using shm::FileDescriptor;
 
@@ -123,25 +129,10 @@ std::vector<std::string> lines_of(const std::string& text) {
     return lines;
 }
 
-}  // namespace
-
-std::string layout_versions() {
-    return std::string(shm::build_note().layouts());
-}
-
-std::string moved_key(const std::string& now, const std::string& next) {
-    const auto ours = config::parse_document(now);
-    const auto theirs = config::parse_document(next);
-    for (const char* const key : {"instance", "run_dir", "shm.dir", "shm.mode", "shm.group"}) {
-        if (value_of(ours.root, key) != value_of(theirs.root, key)) return key;
-    }
-    return "";
-}
-
-std::string own_program() {
-    std::error_code failure;
-    return std::filesystem::read_symlink("/proc/self/exe", failure).string();
-}
+struct NextStart {
+    std::vector<std::string> problems;  // a line each; empty: it starts
+    std::string config;                 // with which it starts, as YAML
+};
 
 NextStart next_start(const std::string& program, const std::string& named) {
     std::vector<std::string> arguments = {"--check-start"};
@@ -158,15 +149,75 @@ NextStart next_start(const std::string& program, const std::string& named) {
     return {.problems = std::move(problems), .config = ""};
 }
 
-std::string setting_of(const std::string& config, const std::string& key) {
-    return value_of(config::parse_document(config).root, key);
+// Which key of the next daemon's configuration says that it would look for the sessions elsewhere, or could
+// not give them to who has them; empty: none.
+std::string moved_key(const std::string& now, const std::string& next) {
+    const auto ours = config::parse_document(now);
+    const auto theirs = config::parse_document(next);
+    for (const char* const key : {"instance", "run_dir", "shm.dir", "shm.mode", "shm.group"}) {
+        if (value_of(ours.root, key) != value_of(theirs.root, key)) return key;
+    }
+    return "";
 }
 
+// The same file's layout_versions().
 shm::Result<std::string> layout_versions_of(const std::string& program) {
     CROUPIER_TRY_VALUE(answer, ask(program, {"--layout-versions"}));
     const std::string line = answer.text.substr(0, answer.text.find('\n'));
     if (!line.empty()) return line;
     return shm::fail(Errc::wrong_version, program + " does not tell its layouts (--layout-versions)");
+}
+
+// This daemon's own port is free once it is gone, and from the default address the next one moves away.
+shm::Result<bool> can_serve_metrics(const std::string& next_config, const std::string& own_address) {
+    const auto port_of = [](const std::string& address) { return address.substr(address.rfind(':') + 1); };
+    const std::string next = value_of(config::parse_document(next_config).root, "metrics.listen");
+    const bool is_ours = !own_address.empty() && port_of(next) == port_of(own_address);
+    if (is_ours || next == "off" || next == config::Metrics().listen) return true;
+    return can_serve_at(next);
+}
+
+Handover refuse(const std::string& named, const std::vector<std::string>& problems) {
+    for (const auto& line : problems) event_log::write(Event::config_problem, {{"file", named}}, "{}", line);
+    event_log::write(Event::handover_refused, {{"problems", problems.size()}},
+                     "no handover (SIGUSR1): the next daemon could not start with {}; this one serves on. "
+                     "Correct what the lines above name and try again",
+                     named.empty() ? "its configuration" : named);
+    ::sd_notify(0, "STATUS=serving; it did not hand over, because the next daemon could not start");
+    return Handover::refused;
+}
+
+}  // namespace
+
+std::string layout_versions() {
+    return std::string(shm::build_note().layouts());
+}
+
+std::string own_program() {
+    std::error_code failure;
+    return std::filesystem::read_symlink("/proc/self/exe", failure).string();
+}
+
+Handover ask_successor(const Predecessor& from, const config::Config& config) {
+    const NextStart start = next_start(from.program, from.named);
+    if (!start.problems.empty()) return refuse(from.named, start.problems);
+    if (const std::string key = moved_key(config::to_yaml(config), start.config); !key.empty()) {
+        event_log::write(Event::handover_refused, {{"key", key}},
+                         "no handover (SIGUSR1): {} has changed, so the next daemon would not find the "
+                         "sessions; they end now",
+                         key);
+        return Handover::sessions_end;
+    }
+    if (const auto serves = can_serve_metrics(start.config, from.metrics_address); !serves)
+        return refuse(from.named, {serves.error().message});
+    const std::string ours = layout_versions();
+    const auto next = layout_versions_of(from.program);
+    if (next && next.value() == ours) return Handover::possible;
+    event_log::write(
+        Event::handover_refused, {{"layouts", ours}},
+        "no handover (SIGUSR1): {}; this daemon speaks {}, so its sessions end now",
+        next ? "the next daemon, " + from.program + ", speaks " + next.value() : next.error().message, ours);
+    return Handover::sessions_end;
 }
 
 }  // namespace croupier::daemon

@@ -14,7 +14,6 @@
 
 #include "config/load.h"
 #include "config/reload.h"
-#include "config/write.h"
 #include "daemon/control/control_server.h"
 #include "daemon/control/curve_gate.h"
 #include "daemon/control/endpoint.h"
@@ -281,55 +280,19 @@ class Supervisor {
     // The sessions stay in shared memory for the daemon that is started next, if it can read them.
     void hand_over() {
         if (drain_deadline_ || done_) return;
-        const NextStart start = next_start(program_, named_);
-        if (!start.problems.empty()) return refuse_handover(start.problems);
-        if (const std::string key = moved_key(config::to_yaml(config_), start.config); !key.empty()) {
-            event_log::write(
-                Event::handover_refused, {{"key", key}},
-                "no handover (SIGUSR1): {} has changed, so the next daemon would not find the sessions; "
-                "they end now",
-                key);
-            return begin_drain("SIGUSR1");
-        }
-        if (const auto serves = next_serves_metrics(start.config); !serves)
-            return refuse_handover({serves.error().message});
-        const std::string ours = layout_versions();
-        const auto next = layout_versions_of(program_);
-        if (!next || next.value() != ours) {
-            event_log::write(
-                Event::handover_refused, {{"layouts", ours}},
-                "no handover (SIGUSR1): {}; this daemon speaks {}, so its sessions end now",
-                next ? "the next daemon, " + program_ + ", speaks " + next.value() : next.error().message,
-                ours);
-            return begin_drain("SIGUSR1");
+        switch (ask_successor({program_, named_, http_ ? http_->address() : ""}, config_)) {
+            case Handover::refused:
+                return;
+            case Handover::sessions_end:
+                return begin_drain("SIGUSR1");
+            case Handover::possible:
+                break;
         }
         // It came while the next daemon was asked, and is read in the next turn.
         if (stop_is_pending()) return;
         health_.draining.store(true, std::memory_order_relaxed);
         ::sd_notify(0, "STOPPING=1\nSTATUS=handing over");
         handing_over_ = done_ = true;
-    }
-
-    // This daemon's own port is free once it is gone, and from the default address the next one moves away.
-    shm::Result<bool> next_serves_metrics(const std::string& next_config) const {
-        const auto port_of = [](const std::string& address) {
-            return address.substr(address.rfind(':') + 1);
-        };
-        const std::string next = setting_of(next_config, "metrics.listen");
-        const bool is_ours = http_ && port_of(next) == port_of(http_->address());
-        if (is_ours || next == "off" || next == config::Metrics().listen) return true;
-        return can_serve_at(next);
-    }
-
-    void refuse_handover(const std::vector<std::string>& problems) const {
-        for (const auto& line : problems)
-            event_log::write(Event::config_problem, {{"file", named_}}, "{}", line);
-        event_log::write(
-            Event::handover_refused, {{"problems", problems.size()}},
-            "no handover (SIGUSR1): the next daemon could not start with {}; this one serves on. "
-            "Correct what the lines above name and try again",
-            named_.empty() ? "its configuration" : named_);
-        ::sd_notify(0, "STATUS=serving; it did not hand over, because the next daemon could not start");
     }
 
     void reload() {
