@@ -156,12 +156,17 @@ struct Part {
 // overflow.
 std::optional<std::string> parts_fault(std::vector<Part> parts, std::uint64_t room, const char* whole) {
     const auto where = [&](const Part& part) { return std::string(part.name) + " of " + whole; };
+    const auto stands_out = [&](const Part& part) {
+        return where(part) + " stand out of its " + std::to_string(room) + " bytes";
+    };
+    // The address of an empty part is computed too.
+    for (const Part& part : parts)
+        if (part.first > room) return stands_out(part);
     std::erase_if(parts, [](const Part& part) { return part.count == 0 || part.stride == 0; });
     for (const Part& part : parts) {
         if (part.first % part.alignment != 0)
             return where(part) + " do not begin at a multiple of " + std::to_string(part.alignment);
-        if (part.first > room || part.stride > (room - part.first) / part.count)
-            return where(part) + " stand out of its " + std::to_string(room) + " bytes";
+        if (part.stride > (room - part.first) / part.count) return stands_out(part);
     }
     std::sort(parts.begin(), parts.end(), [](const Part& a, const Part& b) { return a.first < b.first; });
     std::uint64_t end = 0;
