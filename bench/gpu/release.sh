@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
-# Whether the GPU suites of a release pass (docs/releasing.md), side by side on four GPUs, in less than 420 seconds:
+# Whether the GPU suites of a release pass (docs/releasing.md), side by side on the GPUs of a host, in less than 420
+# seconds on four:
 #     bench/gpu/release.sh OUT
 # Their times are no figures: they share the cores. Needs build/bundle (./dev bundle) and the archives of
 # bench/vllm/package.sh and bench/sglang/package.sh. OUT gets plan.txt, and logs.tar.xz as each suite ends. The status
 # is how many suites failed.
 set -uo pipefail
 cd "$(dirname "$0")/../.." || exit
-[ $# -eq 1 ] || { sed -n 2,7p bench/gpu/release.sh >&2; exit 2; }
+[ $# -eq 1 ] || { sed -n 2,8p bench/gpu/release.sh >&2; exit 2; }
 out=$1 work=$(mktemp -d) failures=0
 mkdir -p "$out"
 trap 'rm -rf "$work"' EXIT
@@ -25,9 +26,10 @@ windows() {
         PARTS=tests,sim LIMIT=240 limited bench/windows/gpu.sh "$work/windows"
 }
 
+gpus=$(nvidia-smi --list-gpus | wc -l)
 declare -A running=()
 for suite in writer vllm sglang windows; do
-    CUDA_VISIBLE_DEVICES=${#running[@]} $suite >"$work/$suite.txt" 2>&1 &
+    CUDA_VISIBLE_DEVICES=$((${#running[@]} % gpus)) $suite >"$work/$suite.txt" 2>&1 &
     running[$suite]=$!
 done
 for suite in writer windows sglang vllm; do
