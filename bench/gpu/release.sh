@@ -1,13 +1,12 @@
 #!/usr/bin/env bash
-# Whether the GPU suites of a release pass (docs/releasing.md), side by side on the GPUs of a host, in less than 420
-# seconds on four:
+# Runs the GPU suites of a release (docs/releasing.md) side by side on the host's GPUs, on four in less than 420 seconds:
 #     bench/gpu/release.sh OUT
 # Their times are no figures: they share the cores. Needs build/bundle (./dev bundle) and the archives of
 # bench/vllm/package.sh and bench/sglang/package.sh. OUT gets plan.txt, and logs.tar.xz as each suite ends. The status
 # is how many suites failed.
 set -uo pipefail
 cd "$(dirname "$0")/../.." || exit
-[ $# -eq 1 ] || { sed -n 2,8p bench/gpu/release.sh >&2; exit 2; }
+[ $# -eq 1 ] || { sed -n 2,6p bench/gpu/release.sh >&2; exit 2; }
 out=$1 work=$(mktemp -d) failures=0
 mkdir -p "$out"
 trap 'rm -rf "$work"' EXIT
@@ -26,7 +25,8 @@ windows() {
         PARTS=tests,sim LIMIT=240 limited bench/windows/gpu.sh "$work/windows"
 }
 
-gpus=$(nvidia-smi --list-gpus | wc -l)
+gpus=$(nvidia-smi --list-gpus | grep -c ^GPU)
+[ "$gpus" -gt 0 ] || { say 'no GPU'; exit 1; }
 declare -A running=()
 for suite in writer vllm sglang windows; do
     CUDA_VISIBLE_DEVICES=$((${#running[@]} % gpus)) $suite >"$work/$suite.txt" 2>&1 &
