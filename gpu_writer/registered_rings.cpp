@@ -39,7 +39,7 @@ shm::Result<bool> RegisteredRings::add_lean(const shm::Segment& segment, std::ui
     const proto::SegmentLayout& layout = segment.layout();
     const std::uint32_t slots = segment.geometry().slots;
     CROUPIER_TRY(add(&segment.request_board(0), layout.request_slot_stride * slots, "the block requests"));
-    if (layout.mask_stride != 0) {
+    if (segment.geometry().mask_rows != 0) {
         CROUPIER_TRY(add(segment.mask_row(0, 0), layout.mask_stride * slots, "the grammar masks"));
     }
     for (std::uint32_t slot = 0; slot < slots; ++slot) {

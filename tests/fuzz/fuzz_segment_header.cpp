@@ -90,8 +90,19 @@ void walk(const shm::Segment& segment) {
     if (!ranked.empty()) look_at(ranked[ranked.size() - 1].place(), 1);
     if (g.mask_rows > 0) look_at(segment.mask_row(slot, g.mask_rows - 1), (g.vocab + 31) / 32);
     look_at(segment.model_order().data(), segment.model_order().size());
+    look_at(segment.hot_blocks(1).data(), segment.hot_blocks(1).size());
+    look_at(segment.token_table().data(), segment.token_table().size());
+    look_at(segment.biases(sequence), g.max_bias);
+    look_at(segment.stop_ids(sequence), g.max_stop_ids);
+    look_at(segment.lists(sequence), g.max_list_tokens);
+    if (g.is_lean()) {
+        look_at(&segment.request_board(slot), 1);
+        look_at(&segment.request_cell(slot, g.max_batch - 1), 1);
+    }
     for (std::uint32_t rank = 0; rank < g.tp; ++rank) {
         look_at(&segment.ready(slot, rank), 1);
+        look_at(segment.inputs(slot, rank), g.max_batch);
+        if (g.is_lean()) look_at(segment.lean(slot, rank), segment.layout().lean_rank_stride);
         const std::size_t elements = std::size_t{g.tiles(rank)} * g.tile * g.max_batch;
         look_at(static_cast<const std::byte*>(segment.logits(slot, rank)), elements * element_bytes(g.dtype));
         look_at(segment.maxima(slot, rank).data(), segment.maxima(slot, rank).size());
