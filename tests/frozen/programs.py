@@ -11,6 +11,7 @@ import sys
 import tempfile
 import urllib.error
 
+import yaml
 from facts import ROOT, broken
 
 sys.path.insert(0, str(ROOT / "tests/web"))
@@ -138,6 +139,12 @@ def of_a_host(command):
     for name in ("empty", "wrong"):
         checked = command.run("--check-config", "--config", f"{name}.yaml", program="croupierd")
         found[f"exit status of croupierd --check-config with {name} file"] = checked.returncode
+    # What a daemon of any 1.x asks the next one before it hands its sessions over.
+    for name in ("empty", "wrong"):
+        asked = command.run("--check-start", "--config", f"{name}.yaml", program="croupierd")
+        found[f"exit status of croupierd --check-start with {name} file"] = asked.returncode
+        if asked.returncode == 0:
+            found["answer of croupierd --check-start"] = sorted(set(paths_of(yaml.safe_load(asked.stdout))))
     # A later layout may be added.
     layouts = command.run("--layout-versions", program="croupierd").stdout.strip()
     found["answer of croupierd --layout-versions"] = layouts.split(", ")
