@@ -220,7 +220,8 @@ DecisionError Decider::from_candidates() {
     if (candidates == 0) return DecisionError::no_token_left;
     if (kept) {
         const auto left = keep_from(*kept, candidates);
-        if (!left) return answer_without_cut();
+        // The best is always left, unless a writer's maxima are not those of its row.
+        if (left.value_or(0) == 0) return answer_without_cut();
         candidates = *left;
     }
     if (is_greedy(params_)) {
