@@ -61,6 +61,8 @@ void Chain::set_temperature(Survivors& survivors) {
 void Chain::apply(Survivors& survivors, const Adjustments& done, Step applied, std::optional<double> given) {
     temperature_ = 1.0;
     for (const Step step : order_of(params_)) {
+        // Only a row that is overwritten meanwhile, or is not as its maxima say, leaves none.
+        if (survivors.classes().empty()) return;
         if (step == Step::temperature && given) {
             temperature_ = *given;
         } else if (step == Step::temperature && takes_step(params_, step)) {

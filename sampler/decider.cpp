@@ -229,7 +229,7 @@ DecisionError Decider::from_candidates() {
     } else if (is_plain() || is_cut_by_top_k()) {
         draw_untruncated(candidates);
     } else {
-        draw_survivor(Survivors(workspace_, candidates));
+        return draw_survivor(Survivors(workspace_, candidates));
     }
     return DecisionError::none;
 }

@@ -80,7 +80,7 @@ class Decider {
     proto::DecisionError race_by_entropy();
     proto::DecisionError from_mirostat();
     proto::DecisionError from_nucleus();
-    Candidate draw_mirostat(Survivors& survivors, double temperature);
+    Candidate draw_mirostat(Survivors& survivors, std::uint32_t tokens, double temperature);
     template <class Eligible>
     std::optional<Candidate> winner(double temperature, const BoundedValues& values, Eligible eligible);
     std::optional<Candidate> winner_of_classes(RowClasses& classes, Survivors& survivors);
@@ -90,8 +90,8 @@ class Decider {
     std::optional<Candidate> propose(double scale);
     void take_first_maximum(std::uint32_t candidates);
     void draw_untruncated(std::uint32_t candidates);
-    void draw_survivor(Survivors survivors);
-    void draw_left(Survivors& survivors);
+    proto::DecisionError draw_survivor(Survivors survivors);
+    proto::DecisionError draw_left(Survivors& survivors);
     std::optional<Candidate> late_winner(RowClasses& classes, const Survivors& survivors);
     Candidate draw_adaptive(Survivors& survivors, std::uint32_t tokens);
     std::optional<Candidate> first_maximum();

@@ -34,7 +34,7 @@ Candidate first_of(std::span<const Candidate> some) {
 DecisionError Decider::from_mirostat() {
     auto survivors = MirostatSearch(params_, request_, row_, adjust_, search_, pruning_, workspace_).kept();
     if (!survivors) return answer_exactly();
-    drawn_ = draw_mirostat(*survivors, draw_temperature(params_));
+    drawn_ = draw_mirostat(*survivors, survivors->flatten(), draw_temperature(params_));
     return DecisionError::none;
 }
 
@@ -42,14 +42,12 @@ DecisionError Decider::from_mirostat() {
 DecisionError Decider::from_nucleus() {
     const auto kept = NucleusSearch(params_, row_, adjust_, search_, pruning_, workspace_).kept();
     if (!kept) return answer_without_cut();
-    draw_survivor(*kept);
-    return DecisionError::none;
+    return draw_survivor(*kept);
 }
 
-Candidate Decider::draw_mirostat(Survivors& survivors, double temperature) {
+Candidate Decider::draw_mirostat(Survivors& survivors, std::uint32_t tokens, double temperature) {
     const Mass total = survivors.total();
     const Weigher weigher = survivors.weigher();
-    const std::uint32_t tokens = survivors.flatten();
     const Candidate drawn = race_.winner_among(temperature, workspace_.candidates.first(tokens));
     workspace_.answer_space.feedback = after_mirostat(params_, request_, weigher.mass(drawn.value), total);
     return drawn;
@@ -83,26 +81,28 @@ Candidate Decider::winner_listed(std::uint32_t candidates, double temperature) {
                : race_.winner_among(temperature, workspace_.candidates.first(candidates));
 }
 
-void Decider::draw_survivor(Survivors survivors) {
+DecisionError Decider::draw_survivor(Survivors survivors) {
     chain_.apply(survivors, pruning_.adjustments, applied_);
-    draw_left(survivors);
+    return draw_left(survivors);
 }
 
-void Decider::draw_left(Survivors& survivors) {
+DecisionError Decider::draw_left(Survivors& survivors) {
+    if (survivors.classes().empty()) return DecisionError::no_token_left;
     if (request::replaces_draw(params_)) survivors.weigh(1.0 / chain_.temperature());
     const double temperature = chain_.temperature();
+    if (has_mirostat(params_)) keep_by_mirostat(params_, request_, survivors, workspace_.vocab);
+    const std::uint32_t tokens = survivors.flatten();
+    if (tokens == 0) return DecisionError::no_token_left;
     if (has_mirostat(params_)) {
-        keep_by_mirostat(params_, request_, survivors, workspace_.vocab);
-        drawn_ = draw_mirostat(survivors, temperature);
+        drawn_ = draw_mirostat(survivors, tokens, temperature);
     } else if (has_adaptive_p(params_)) {
-        drawn_ = draw_adaptive(survivors, survivors.flatten());
+        drawn_ = draw_adaptive(survivors, tokens);
     } else {
-        const std::uint32_t tokens = survivors.flatten();
         const auto proposed = proposes(params_) ? propose(1.0 / temperature) : std::nullopt;
         drawn_ = proposed ? *proposed : winner_listed(tokens, temperature);
     }
-    if (wants_distribution())
-        note_listed(survivors.tokens(), has_adaptive_p(params_) ? 1.0 : 1.0 / temperature);
+    if (wants_distribution()) note_listed(tokens, has_adaptive_p(params_) ? 1.0 : 1.0 / temperature);
+    return DecisionError::none;
 }
 
 AdaptiveLogit Decider::adaptive_logit_of(Survivors& survivors) const {
@@ -132,11 +132,9 @@ DecisionError Decider::from_classes() {
     if (survivors.classes().empty()) return DecisionError::no_token_left;
     const bool races_late = plan_.adjusts_last && !plan_.answers_left;
     chain_.apply(survivors, races_late ? all_adjustments(params_) : pruning_.adjustments, proto::Step::end);
+    if (survivors.classes().empty()) return DecisionError::no_token_left;
     if (races_late) return drawn(late_winner(classes, survivors));
-    if (!survivors.is_of_row() || (survivors.are_few() && !is_greedy(params_))) {
-        draw_left(survivors);
-        return DecisionError::none;
-    }
+    if (!survivors.is_of_row() || (survivors.are_few() && !is_greedy(params_))) return draw_left(survivors);
     if (request::replaces_draw(params_)) survivors.weigh(1.0 / chain_.temperature());
     if (has_mirostat(params_)) keep_by_mirostat(params_, request_, survivors, workspace_.vocab);
     const DecisionError fault = drawn(winner_of_classes(classes, survivors));
@@ -157,6 +155,7 @@ std::optional<Candidate> Decider::late_winner(RowClasses& classes, const Survivo
     const Adjustments all = all_adjustments(params_);
     if (!survivors.is_of_row()) {
         const std::uint32_t tokens = survivors.flatten();
+        if (tokens == 0) return std::nullopt;
         for (Candidate& each : workspace_.candidates.first(tokens))
             each.value = adjust_(each.token, row_.value_at(each.token), all);
         return winner_listed(tokens, chain_.temperature());

@@ -46,7 +46,7 @@ class HashRace {
                 run(token, temperature, eligible);
             // Tokens that did not contend score less. With no contender above the limit, going further down
             // would find nothing.
-            if (score_ >= least || row_.lacks_blocks()) return best_;
+            if (!(score_ < least) || row_.lacks_blocks()) return best_;
             least = steps <= kMostSteps ? std::max(score_, least - kStep) : score_;
         }
     }
@@ -65,7 +65,8 @@ class HashRace {
 
     template <class Eligible>
     void offer(const Candidate& candidate, double temperature, const Eligible& eligible) {
-        if (candidate.value == -std::numeric_limits<double>::infinity() || !eligible(candidate)) return;
+        // A NaN too is none: maxima may hide one.
+        if (!(candidate.value > -std::numeric_limits<double>::infinity()) || !eligible(candidate)) return;
         ++workspace_.answer_space.candidates;
         const double score = perturbed_score(params_, request_, candidate, temperature);
         const bool better =
