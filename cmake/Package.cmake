@@ -56,10 +56,9 @@ if(CROUPIER_DAEMON)
     list(APPEND CPACK_COMPONENTS_ALL daemon)
     set(CPACK_DEBIAN_DAEMON_PACKAGE_NAME croupier)
     set(CPACK_DEBIAN_DAEMON_PACKAGE_SECTION net)
-    # The package's scripts make its user and directory by systemd's means; a container has the small programs alone. The unit
-    # reloads with kill(1), of procps.
-    string(JOIN ", " CPACK_DEBIAN_DAEMON_PACKAGE_DEPENDS "systemd (>= 252) | systemd-standalone-sysusers"
-           "systemd (>= 252) | systemd-standalone-tmpfiles" procps)
+    # The package's scripts make its user by systemd's means; a container has the small program alone. The unit reloads with
+    # kill(1), of procps.
+    string(JOIN ", " CPACK_DEBIAN_DAEMON_PACKAGE_DEPENDS "systemd (>= 252) | systemd-standalone-sysusers" procps)
     set(CPACK_DEBIAN_DAEMON_PACKAGE_CONTROL_EXTRA
         ${PROJECT_SOURCE_DIR}/deploy/debian/postinst ${PROJECT_SOURCE_DIR}/deploy/debian/prerm
         ${PROJECT_SOURCE_DIR}/deploy/debian/postrm ${PROJECT_SOURCE_DIR}/deploy/debian/conffiles)

@@ -67,6 +67,7 @@ image() {
 }
 image croupier
 image croupier-trial --target trial
+[ ! -e /dev/shm/croupier ] || { echo "the image's build leaves /dev/shm/croupier on the host, of a user that the host may not have"; exit 1; }
 said "the image is built: $(podman image inspect --format '{{.Config.User}}, {{.Size}} bytes' "localhost/croupier:$version")"
 
 # In namespaces of its own, where a /run, a /dev/shm and a bridge of the network disturb nobody, and end with the test.
