@@ -90,7 +90,7 @@ bool ProposalDraw::prepare(const Request& request, double scale) {
     for (const Candidate& each : lifts_) weigher_.maximum = std::max(weigher_.maximum, each.value);
     for (const Candidate& each : lifts_) lifted_ += lift_of(each);
     bound_ = MassBound(weigher_);
-    total_ = lifted_ + bound_each(maxima, bound_, workspace_.block_mass, workspace_.group_mass) * kBlock;
+    in_tail_ = bound_each(maxima, bound_, workspace_.block_mass, workspace_.group_mass) * kBlock;
     for (std::size_t i = 0; i < head_.size(); ++i) {
         const std::uint32_t block = head_[i];
         const Mass mass = bound_block(row_, block, bound_);
@@ -98,8 +98,9 @@ bool ProposalDraw::prepare(const Request& request, double scale) {
         workspace_.group_mass[block / kBoundGroup] -= bound;
         workspace_.head_mass[i] = mass;
         in_head_ += mass;
-        total_ -= bound * kBlock - mass;
+        in_tail_ -= bound * kBlock;
     }
+    total_ = lifted_ + in_head_ + in_tail_;
     return total_ > 0;
 }
 
@@ -117,6 +118,8 @@ ProposalDraw::Proposal ProposalDraw::in_head(Mass target) const {
 }
 
 ProposalDraw::Proposal ProposalDraw::in_tail(Mass target) const {
+    // As above: a raised token had another value when the masses were added.
+    if (target >= in_tail_) return {row_.vocab, 0};
     std::uint32_t group = 0;
     while (target >= workspace_.group_mass[group] * kBlock) target -= workspace_.group_mass[group++] * kBlock;
     std::uint32_t block = group * kBoundGroup;

@@ -55,6 +55,7 @@ class ProposalDraw {
     std::span<const std::uint32_t> head_;
     Mass lifted_ = 0;
     Mass in_head_ = 0;
+    Mass in_tail_ = 0;
     Mass total_ = 0;
 };
 

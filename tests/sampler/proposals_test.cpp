@@ -1,10 +1,14 @@
 #include "sampler/proposals.h"
 
+#include <array>
+#include <atomic>
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <numeric>
 #include <random>
+#include <span>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "chi_square.h"
@@ -158,6 +162,45 @@ TEST_CASE("what all proposals miss is drawn by the race") {
     // Odds of e^5 to 1: two in three hundred are expected below.
     CHECK(higher > kRepeats - 15);
     CHECK(higher < kRepeats);
+}
+
+TEST_CASE("a raised token that is written to while it is drawn costs a proposal, and nothing else") {
+    proto::SamplingParams params;
+    params.rng = proto::Rng::shvs;
+    params.flags = proto::kNoLogprob;
+    const std::array<proto::TokenBias, 1> bias = {{{5, 40.0F}}};
+    std::vector<float> logits = clumped_logits();
+    const RowFixture fixture(logits, {});
+    RowView row = fixture.view();
+    logits.resize(std::size_t{row.vocab} + kProposalBlock);
+    Slice slice = row.slices.front();
+    slice.elements = std::as_bytes(std::span(logits)).data();
+    row.slices = {&slice, 1};
+    std::atomic<bool> is_done = false;
+    std::thread writer([&] {
+        std::atomic_ref<float> raised(logits[5]);
+        while (!is_done)
+            for (const float value : {20.0F, -20.0F}) raised = value;
+    });
+    Workspace workspace(kVocab);
+    Request request;
+    request.params = &params;
+    request.max_length = 10;
+    request.bias = bias;
+    std::uint32_t decided = 0;
+    std::uint32_t proposed_again = 0;
+    constexpr std::uint32_t kDecisions = 20'000;
+    for (std::uint32_t i = 0; i < kDecisions; ++i) {
+        request.position_shift = i;
+        request.random = proto::random_at(params.seed, random_position(request), 0, 0);
+        const proto::Decision decision = decide_once(row, request, workspace);
+        if (decision.token >= 0 && decision.token < static_cast<std::int32_t>(kVocab)) ++decided;
+        if (workspace.answer_space.proposals > 1) ++proposed_again;
+    }
+    is_done = true;
+    writer.join();
+    CHECK(decided == kDecisions);
+    CHECK(proposed_again > 0);
 }
 
 TEST_CASE("a bound is never below the mass, and at most 6.2 % above it") {
