@@ -180,6 +180,16 @@ def test_decide_takes_a_history_of_any_length() -> None:
         assert croupier.decide(rows, [1] * length, [2], params=greedy).token == 2
 
 
+def test_params_in_the_place_of_a_history_are_named() -> None:
+    rows = np.arange(3, dtype=np.float32)
+    with pytest.raises(
+        croupier.Error, match="prompt is Params.*allowed: a sequence or an array of whole numbers"
+    ):
+        croupier.decide(rows, croupier.Params(temperature=0))
+    with pytest.raises(croupier.Error, match="output is 5; allowed: a sequence or an array of whole numbers"):
+        croupier.decide(rows, [], 5)
+
+
 def test_no_log_prob_is_above_0() -> None:
     """Where a mask leaves one token, rounding alone could put it there."""
     random = np.random.default_rng(8)

@@ -1,3 +1,4 @@
+import operator
 import os
 import threading
 from collections.abc import Sequence
@@ -45,7 +46,9 @@ def decide(
     feedback: tuple[float, float] = (0.0, 0.0),
 ) -> _core.Answer:
     """The token after prompt and output, as Decider.decide() gives it; this thread keeps the decider."""
-    return _deciders.of(_core.row_length(logits), len(prompt) + len(output)).decide(
+    # What has no length is no history: Decider.decide() says so by name.
+    length = operator.length_hint(prompt) + operator.length_hint(output)
+    return _deciders.of(_core.row_length(logits), length).decide(
         logits,
         prompt,
         output,
