@@ -291,6 +291,24 @@ void RemoteScheduler::close() {
     group_.reset();
 }
 
+std::string failure_of_waiting(RemoteScheduler& scheduler) {
+    std::string failure;
+    eventually([&] {
+        failure = failure_of([&] { static_cast<void>(scheduler.session().wait(50)); });
+        return !failure.empty();
+    });
+    return failure;
+}
+
+std::string failure_of_going_on(RemoteScheduler& scheduler) {
+    return failure_of([&] {
+        for (int i = 0; i < 1000; ++i) {
+            if (scheduler.session().in_flight() == 0) scheduler.submit(1);
+            scheduler.take();
+        }
+    });
+}
+
 client::OpenOptions options_through(const RelayGroup& group) {
     client::OpenOptions options;
     options.dtype = CROUPIER_BF16;

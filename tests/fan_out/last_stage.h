@@ -124,6 +124,10 @@ class RemoteScheduler {
     std::uint32_t again_ = 0;
 };
 
+// What its waits fail with, or its steps, once they do; empty: they do not.
+std::string failure_of_waiting(RemoteScheduler& scheduler);
+std::string failure_of_going_on(RemoteScheduler& scheduler);
+
 // A small session's, over that group.
 client::OpenOptions options_through(const RelayGroup& group);
 

@@ -2,11 +2,8 @@
 // session.
 #include <poll.h>
 
-#include <algorithm>
 #include <catch2/catch.hpp>
-#include <csignal>
 #include <optional>
-#include <sstream>
 #include <utility>
 
 #include "shm/segment.h"
@@ -66,24 +63,6 @@ std::string name_of(const client::Session& session) {
     const auto segment = shm::Segment::attach(session.segment_path(), shm::Access::read_only);
     REQUIRE(segment);
     return segment.value().header().name;
-}
-
-std::string failure_of_waiting(RemoteScheduler& scheduler) {
-    std::string failure;
-    eventually([&] {
-        failure = failure_of([&] { static_cast<void>(scheduler.session().wait(50)); });
-        return !failure.empty();
-    });
-    return failure;
-}
-
-std::string failure_of_going_on(RemoteScheduler& scheduler) {
-    return failure_of([&] {
-        for (int i = 0; i < 1000; ++i) {
-            if (scheduler.session().in_flight() == 0) scheduler.submit(1);
-            scheduler.take();
-        }
-    });
 }
 
 }  // namespace
@@ -186,95 +165,6 @@ TEST_CASE(
     CHECK(scheduler.tokens() == served_locally(8, kTokens, masked));
     scheduler.close();
     CHECK(eventually([&] { return stage.relay_log().find("event=relay_let_go") != std::string::npos; }));
-}
-
-TEST_CASE("a relay that is killed loses no token and gives none twice") {
-    const TwoHosts hosts;
-    LastStage stage(hosts);
-    stage.start_relay();
-    RemoteScheduler scheduler(stage.route(), 6);
-    scheduler.open();
-    stage.start_writer(scheduler.session().segment_path());
-    constexpr std::size_t kTokens = 24;
-    for (std::size_t tokens = 4; tokens <= 20; tokens += 4) {
-        scheduler.serve(tokens);
-        // With a step in flight, and with one that was decided and not taken, as it happens.
-        scheduler.submit(0);
-        if (tokens % 8 == 0) scheduler.take();
-        stage.kill_relay();
-        CHECK_THAT(failure_of_going_on(scheduler), Contains("peer_gone") && Contains("member 1"));
-        CHECK_THAT(failure_of([&] { scheduler.session().add(SmallEngine::sequence(99, 1000)); }),
-                   Contains("peer_gone"));
-        scheduler.leave();
-        stage.start_relay();
-        scheduler.open();
-        CHECK(scheduler.session().resumed());
-    }
-    scheduler.serve(kTokens);
-    Tokens tokens = scheduler.tokens();
-    for (auto& [uid, stream] : tokens) stream.resize(kTokens);
-    CHECK(tokens == served_locally(6, kTokens));
-    scheduler.close();
-}
-
-TEST_CASE("a scheduler that is killed is followed by another, which has every token once") {
-    const TwoHosts hosts;
-    LastStage stage(hosts);
-    stage.start_relay();
-    const Sandbox files;
-    const std::string output = files.directory() + "/scheduler";
-    auto process = start_scheduler_process(stage.route(), output);
-    const auto said = [&] { return text_of(output).value_or(""); };
-    const auto says = [&](const std::string& text) {
-        return eventually([&] { return said().find(text) != std::string::npos; });
-    };
-    REQUIRE(says("segment "));
-    std::string segment;
-    std::istringstream(said().substr(said().find("segment ") + 8)) >> segment;
-    stage.start_writer(segment);
-    REQUIRE(says("\n1 12 "));
-    process.send(SIGKILL);
-    process.wait();
-
-    Tokens delivered;
-    std::istringstream lines(said().substr(said().find("segment ")));
-    std::string line;
-    std::getline(lines, line);
-    for (std::uint64_t uid = 0, position = 0, token = 0; lines >> uid >> position >> token;) {
-        REQUIRE(delivered[uid].size() == position);
-        delivered[uid].push_back(static_cast<std::int32_t>(token));
-    }
-    RemoteScheduler scheduler(stage.route(), kProcessSequences);
-    scheduler.remember(delivered);
-    scheduler.open();
-    CHECK(scheduler.session().resumed());
-    constexpr std::size_t kTokens = 40;
-    scheduler.serve(kTokens);
-    Tokens tokens = scheduler.tokens();
-    for (auto& [uid, stream] : tokens) stream.resize(std::min(stream.size(), kTokens));
-    CHECK(tokens == served_locally(kProcessSequences, kTokens));
-    scheduler.close();
-}
-
-TEST_CASE("a daemon that restarts goes on with the session that a relay holds") {
-    const TwoHosts hosts;
-    LastStage stage(hosts);
-    stage.start_relay();
-    RemoteScheduler scheduler(stage.route(), 6);
-    scheduler.open();
-    stage.start_writer(scheduler.session().segment_path());
-    scheduler.serve(5);
-    stage.daemon().kill_now();
-    // The relay takes it: it is the daemon's successor who has it decided.
-    scheduler.submit(1);
-    CHECK_THAT(failure_of_waiting(scheduler),
-               Contains("daemon_gone") && Contains("croupierd is started again"));
-    stage.daemon().start();
-    REQUIRE(stage.daemon().await_ready());
-    scheduler.take();
-    scheduler.serve(10);
-    CHECK(scheduler.tokens() == served_locally(6, 10));
-    scheduler.close();
 }
 
 TEST_CASE(
@@ -434,19 +324,6 @@ TEST_CASE("a session that is taken over on its own host fails the scheduler's ne
     const SmallEngine other(stage.daemon().endpoint(), name_of(scheduler.session()), shape);
     CHECK_THAT(failure_of_waiting(scheduler), Contains("stale_epoch") && Contains("was taken over"));
     CHECK_THAT(failure_of([&] { scheduler.submit(1); }), Contains("stale_epoch"));
-}
-
-TEST_CASE("a session whose daemon is dead is closed without the patience of an opening") {
-    const TwoHosts hosts;
-    LastStage stage(hosts);
-    stage.start_relay();
-    RemoteScheduler scheduler(stage.route(), 2);
-    scheduler.open();
-    scheduler.submit(0);
-    stage.daemon().kill_now();
-    CHECK_THAT(failure_of_waiting(scheduler), Contains("daemon_gone"));
-    CHECK_THAT(failure_of([&] { scheduler.session().close(); }),
-               Contains("timed_out") && Contains("did not answer within 2000 ms"));
 }
 
 TEST_CASE("a scheduler neither ends nor resumes a session that another one, or an engine here, has opened") {
