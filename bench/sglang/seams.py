@@ -14,7 +14,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "vllm"))
 # Not by its name, which is this file's too.
 sys.path = [folder for folder in sys.path if Path(folder).resolve() != Path(__file__).resolve().parent]
-from seams import Call, Seam, Source, call_fault, fault, numbers_of  # noqa: E402
+from seam_list import Call, Seam  # noqa: E402
+from seams import Source, call_fault, fault, numbers_of  # noqa: E402
 
 RECORD = Path(__file__).with_name("seams.txt")
 SCHEDULER, BATCH = "srt/managers/scheduler.py", "srt/managers/schedule_batch.py"

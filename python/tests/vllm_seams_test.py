@@ -10,7 +10,7 @@ import pytest
 
 sys.path.append(str(Path(__file__).parents[2] / "bench" / "vllm"))
 import seams  # noqa: E402
-from seams import Call, Seam  # noqa: E402
+from seam_list import Call, Seam  # noqa: E402
 
 SOURCE = """
 class Scheduler:
