@@ -20,6 +20,18 @@ constexpr int most_asks(proto::Step filter) {
     return filter == proto::Step::typical_p ? 4 : 12;  // its sums lie on both sides of the centre
 }
 
+DecisionError error_of(RowFault fault) {
+    switch (fault) {
+        case RowFault::nan:
+            return DecisionError::nan_logit;
+        case RowFault::positive_infinity:
+            return DecisionError::infinite_logit;
+        case RowFault::none:
+            break;
+    }
+    return DecisionError::none;
+}
+
 }  // namespace
 
 // Sums what the decision needs to know of the whole row in the same pass as the scan.
@@ -32,8 +44,7 @@ RowFault Decider::scan_row() const {
         const bool sound = row_.lean != nullptr && row_.lean->sound;
         const RowFault fault = sound ? RowFault::none : judge_block_maxima(block_max);
         const bool masks = races_masked() && (row_.lean == nullptr || !row_.lean->masked);
-        if (fault == RowFault::none && masks) mask_block_maxima(row_, request_.mask, block_max);
-        return fault;
+        return fault == RowFault::none && masks ? mask_block_maxima(row_, request_.mask, block_max) : fault;
     }
     if (races_masked()) return scan_allowed_maxima(row_, request_.mask, block_max);
     const bool summable = row_.dtype == proto::Dtype::bf16 && request_.mask.empty();
@@ -61,15 +72,7 @@ RowFault Decider::scan_unmasked() const {
 // A NaN or +inf is an error even where the mask hides it: a row that holds one comes from a broken forward
 // pass.
 DecisionError Decider::scan() {
-    switch (scan_row()) {
-        case RowFault::nan:
-            return DecisionError::nan_logit;
-        case RowFault::positive_infinity:
-            return DecisionError::infinite_logit;
-        case RowFault::none:
-            break;
-    }
-    return DecisionError::none;
+    return error_of(scan_row());
 }
 
 DecisionError Decider::choose() {
@@ -158,8 +161,11 @@ DecisionError Decider::propose_or_race() {
     if (proposed) return drawn(proposed);
     if (row_.lacks_blocks()) return DecisionError::none;
     workspace_.answer_space.left_open = DecisionPath::proposals;
-    if (!request_.mask.empty())
-        mask_block_maxima(row_, request_.mask, workspace_.block_max.first(row_.blocks));
+    if (!request_.mask.empty()) {
+        const auto block_max = workspace_.block_max.first(row_.blocks);
+        const DecisionError fault = error_of(mask_block_maxima(row_, request_.mask, block_max));
+        if (fault != DecisionError::none) return fault;
+    }
     return take(DecisionPath::race);
 }
 

@@ -30,8 +30,8 @@ SeenCodes ScanAllowed(const BlockedRow& row, std::span<const std::uint32_t> mask
 }
 
 template <typename Code, typename ToFloat>
-void MaskMaxima(const BlockedRow& row, std::span<const std::uint32_t> mask, ToFloat to_float,
-                float* HWY_RESTRICT block_max) {
+SeenCodes MaskMaxima(const BlockedRow& row, std::span<const std::uint32_t> mask, ToFloat to_float,
+                     float* HWY_RESTRICT block_max) {
     Codes<Code> codes;
     const auto nothing = static_cast<Code>(negative_infinity_code(row.dtype));
     const auto is_read = [](std::uint64_t allowed) { return allowed != 0 && allowed != ~std::uint64_t{0}; };
@@ -49,6 +49,7 @@ void MaskMaxima(const BlockedRow& row, std::span<const std::uint32_t> mask, ToFl
             block_max[block] = to_float(allowed == 0 ? nothing : largest_of(i, allowed));
         }
     }
+    return {codes.largest_code(), codes.highest_code()};
 }
 
 SeenCodes ScanAllowedMaxima(const BlockedRow& row, std::span<const std::uint32_t> mask,
@@ -58,10 +59,11 @@ SeenCodes ScanAllowedMaxima(const BlockedRow& row, std::span<const std::uint32_t
     });
 }
 
-void MaskBlockMaxima(const BlockedRow& row, std::span<const std::uint32_t> mask,
-                     float* HWY_RESTRICT block_max) {
-    WithCodes(row.dtype,
-              [&](auto code, auto to_float) { MaskMaxima<decltype(code)>(row, mask, to_float, block_max); });
+SeenCodes MaskBlockMaxima(const BlockedRow& row, std::span<const std::uint32_t> mask,
+                          float* HWY_RESTRICT block_max) {
+    return WithCodes(row.dtype, [&](auto code, auto to_float) {
+        return MaskMaxima<decltype(code)>(row, mask, to_float, block_max);
+    });
 }
 
 }  // namespace croupier::sampler::HWY_NAMESPACE
@@ -73,20 +75,27 @@ namespace croupier::sampler {
 HWY_EXPORT(ScanAllowedMaxima);
 HWY_EXPORT(MaskBlockMaxima);
 
-void mask_block_maxima(const BlockedRow& row, std::span<const std::uint32_t> mask,
-                       std::span<float> block_max) noexcept {
-    HWY_DYNAMIC_DISPATCH(MaskBlockMaxima)(row, mask, block_max.data());
+namespace {
+
+RowFault judge_seen(proto::Dtype dtype, const SeenCodes& seen) {
+    // The codes of infinities differ by their sign alone.
+    const std::uint32_t negative = negative_infinity_code(dtype);
+    const std::uint32_t sign = dtype == proto::Dtype::fp32 ? 0x80000000U : 0x8000U;
+    const auto positive = static_cast<std::int32_t>(negative - sign);
+    if (seen.largest > negative || seen.highest > positive) return RowFault::nan;
+    return seen.highest == positive ? RowFault::positive_infinity : RowFault::none;
+}
+
+}  // namespace
+
+RowFault mask_block_maxima(const BlockedRow& row, std::span<const std::uint32_t> mask,
+                           std::span<float> block_max) noexcept {
+    return judge_seen(row.dtype, HWY_DYNAMIC_DISPATCH(MaskBlockMaxima)(row, mask, block_max.data()));
 }
 
 RowFault scan_allowed_maxima(const BlockedRow& row, std::span<const std::uint32_t> mask,
                              std::span<float> block_max) noexcept {
-    const SeenCodes seen = HWY_DYNAMIC_DISPATCH(ScanAllowedMaxima)(row, mask, block_max.data());
-    // The codes of infinities differ by their sign alone.
-    const std::uint32_t negative = negative_infinity_code(row.dtype);
-    const std::uint32_t sign = row.dtype == proto::Dtype::fp32 ? 0x80000000U : 0x8000U;
-    const auto positive = static_cast<std::int32_t>(negative - sign);
-    if (seen.largest > negative || seen.highest > positive) return RowFault::nan;
-    return seen.highest == positive ? RowFault::positive_infinity : RowFault::none;
+    return judge_seen(row.dtype, HWY_DYNAMIC_DISPATCH(ScanAllowedMaxima)(row, mask, block_max.data()));
 }
 
 }  // namespace croupier::sampler

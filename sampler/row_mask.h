@@ -29,8 +29,9 @@ inline std::uint64_t allowed_in_block(std::span<const std::uint32_t> mask, std::
 RowFault scan_allowed_maxima(const BlockedRow& row, std::span<const std::uint32_t> mask,
                              std::span<float> block_max) noexcept;
 
-// The same where all tokens' maxima are known: what is allowed as a whole, or not at all, is not read.
-void mask_block_maxima(const BlockedRow& row, std::span<const std::uint32_t> mask,
-                       std::span<float> block_max) noexcept;
+// The same where all tokens' maxima are known: what is allowed as a whole, or not at all, is not read. A NaN
+// or +inf that the maxima deny is found where it is read.
+RowFault mask_block_maxima(const BlockedRow& row, std::span<const std::uint32_t> mask,
+                           std::span<float> block_max) noexcept;
 
 }  // namespace croupier::sampler

@@ -105,6 +105,29 @@ TEST_CASE("a token that its block's maximum denies leaves a top-n-sigma no list 
     CHECK(workspace.answer_space.path == DecisionPath::classes);
 }
 
+// A floor that was no number would be below no value: the search of the best would never end.
+TEST_CASE("a NaN or +inf that its block's maximum denies is found where a mask has the block read") {
+    constexpr std::uint32_t kBlocks = 70;
+    const std::vector<float> maxima(kBlocks);
+    std::vector<std::uint32_t> mask;
+    for (std::uint32_t block = 0; block < kBlocks; ++block) mask.insert(mask.end(), {0b1110, 0});
+    proto::SamplingParams params;
+    params.temperature = GENERATE(0.0, 1.0);
+    params.logprobs = 1;
+    Request request;
+    request.params = &params;
+    request.mask = mask;
+    request.max_length = 10;
+    Workspace workspace(kBlocks * kBlock);
+    const auto error_with = [&](float hidden) {
+        std::vector<float> logits(workspace.vocab);
+        for (std::size_t id = 1; id < logits.size(); id += kBlock) logits[id] = hidden;
+        return decide_believing(logits, maxima, request, workspace).error;
+    };
+    CHECK(error_with(std::nanf("")) == proto::DecisionError::nan_logit);
+    CHECK(error_with(kInfinity) == proto::DecisionError::infinite_logit);
+}
+
 TEST_CASE("maxima of tiles that are untrue cost no more than a token of the row") {
     std::mt19937_64 generator(20261130);
     Workspace workspace(kVocab);
