@@ -57,7 +57,8 @@ std::span<const Candidate> AdaptiveClasses::first(std::uint32_t wanted) {
     std::uint32_t tokens = 0;
     double least = std::numeric_limits<double>::infinity();
     while (begin > 0 || end < classes().size()) {
-        const bool takes_up = up.high >= down.high;
+        // Sums of a row that is not as its maxima say may leave no number of a logit.
+        const bool takes_up = end == classes().size() || (begin > 0 && up.high >= down.high);
         const Span next = takes_up ? up : down;
         if (tokens >= wanted && next.high < least) break;
         if (tokens < wanted) least = std::min(least, next.low);

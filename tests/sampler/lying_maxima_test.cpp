@@ -128,6 +128,26 @@ TEST_CASE("a NaN or +inf that its block's maximum denies is found where a mask h
     CHECK(error_with(kInfinity) == proto::DecisionError::infinite_logit);
 }
 
+// No block is read for the sum of what the tokens weigh, which is 0 then.
+TEST_CASE("adaptive-p lists the best of a row whose maxima deny all that it holds") {
+    std::vector<float> logits(kVocab);
+    for (std::size_t id = 0; id < logits.size(); ++id) logits[id] = static_cast<float>(id % 7);
+    const std::array<float, 4> maxima = {-100.0F, -100.0F, -100.0F, -100.0F};
+    proto::SamplingParams params;
+    params.adaptive_target = 0.3;
+    params.logprob_mode = proto::LogprobMode::processed;
+    params.logprobs = 5;
+    params.support = 20;
+    Request request;
+    request.params = &params;
+    request.wants_support = true;
+    request.max_length = 10;
+    Workspace workspace(kVocab);
+    const proto::Decision decision = decide_believing(logits, maxima, request, workspace);
+    CHECK(decision.error == proto::DecisionError::none);
+    CHECK(workspace.answer_space.path == DecisionPath::classes);
+}
+
 TEST_CASE("maxima of tiles that are untrue cost no more than a token of the row") {
     std::mt19937_64 generator(20261130);
     Workspace workspace(kVocab);
