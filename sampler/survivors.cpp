@@ -201,13 +201,19 @@ void Survivors::drop_least(Drops drops) {
 
 // Splits the mixed classes that reach this range. Returns whether a value lies in it.
 bool Survivors::split_between(double low, double high) {
-    bool any = false;
+    // Together: each split is a pass over the row, and of values next to zero thousands of classes may be
+    // meant.
+    std::uint32_t first = count_;
+    std::uint32_t end = 0;
     for (std::uint32_t i = 0; i < count_ && classes()[i].value >= low; ++i) {
-        if (classes()[i].least > high) continue;
-        if (classes()[i].is_mixed()) split(i, 1);
-        any = any || (classes()[i].value >= low && classes()[i].value <= high);
+        if (classes()[i].least > high || !classes()[i].is_mixed()) continue;
+        first = std::min(first, i);
+        end = i + 1;
     }
-    return any;
+    if (first < end) split(first, end - first);
+    const auto all = classes();
+    return std::any_of(all.begin(), all.end(),
+                       [&](const EqualClass& each) { return each.value >= low && each.value <= high; });
 }
 
 // A value within the bounds of the threshold is judged by the reference's own sum, for which all classes are

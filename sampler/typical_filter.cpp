@@ -79,7 +79,12 @@ void Survivors::keep_typical(double typical_p) {
     const double centre = entropy();
     std::span<const std::uint32_t> order = order_by_distance(log_of_total, centre);
     Cut cut = cut_at(order, limit);
+    // Each split is a pass over the row. Of values next to zero nearly every class may hold the cut in turn:
+    // thousands of splits cost far more than to split all at once.
+    constexpr int kMostSplits = 64;
+    int splits = 0;
     while (has_mixed() && split_for_typical(order, order[cut.place], log_of_total, centre)) {
+        if (++splits == kMostSplits) split_best(tokens());
         order = order_by_distance(log_of_total, centre);
         cut = cut_at(order, limit);
     }

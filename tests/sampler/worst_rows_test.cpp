@@ -1,10 +1,15 @@
 // Rows that cost more than others must not cost more than their size asks: a search that went over the row
 // for every token would not end within a test's limit here.
+#include <bit>
 #include <catch2/catch.hpp>
+#include <cmath>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "row_fixture.h"
+#include "sampler/reference/decide.h"
+#include "testing/agreement.h"
 #include "testing/deciding.h"
 
 namespace croupier::sampler::test {
@@ -37,6 +42,39 @@ TEST_CASE("of a real vocabulary's equal logits few are kept: the race asks for t
         REQUIRE(decision.error == proto::DecisionError::none);
         CHECK(workspace.answer().path == path);
         CHECK(decision.token <= last);
+    }
+}
+
+// A class for each of 16,000 codes: to weigh them all alike leaves each of them on the boundary of a filter.
+TEST_CASE("of an fp32 row next to zero no filter splits thousands of classes one by one") {
+    constexpr std::uint32_t kVocab = 151936;
+    std::vector<float> logits(kVocab);
+    for (std::uint32_t id = 0; id < kVocab; ++id) {
+        const std::uint32_t code = id * 7919U % 0x3F00U;
+        logits[id] = std::bit_cast<float>(code << 16U | (id * 40503U & 0xFFFFU)) * 1e-3F;
+    }
+    proto::SamplingParams params;
+    SECTION("typical-p") {
+        logits[0] = 1.0F;
+        params.typical_p = GENERATE(0.5, 0.9);
+    }
+    SECTION("top-n sigma") {
+        constexpr float kBest = 1e10F;
+        for (std::uint32_t id = 0; id < kVocab; id += 100) logits[id] = kBest;
+        // The threshold is about zero.
+        params.top_n_sigma = 1.0 / std::sqrt(0.01 * 0.99);
+    }
+    const RowFixture row(logits, {proto::Dtype::fp32, 64, 1, 0, {}, false});
+    Workspace workspace(kVocab);
+    Request request;
+    request.params = &params;
+    request.max_length = 10;
+    for (params.seed = 0; params.seed < 10; ++params.seed) {
+        const proto::Decision decision = decide_once(row.view(), request, workspace);
+        CHECK(workspace.answer().path == DecisionPath::classes);
+        const std::string fault = difference(outcome_of(decision, workspace.answer()),
+                                             reference::decide(row.view(), request), Logprobs::within_error);
+        CHECK(fault.empty());
     }
 }
 
