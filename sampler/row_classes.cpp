@@ -77,7 +77,10 @@ void RowClasses::list_changed() {
     const std::span<std::uint32_t> counts = workspace_.value_counts;
     counts[0] += std::exchange(counts[kSignCode], 0U);
     visit_changed_once(adjust_, on_, row_, workspace_, [&](std::uint32_t token, float raw, double adjusted) {
-        if (adjust_.masked(token) || adjusted == static_cast<double>(raw)) return;
+        // Written so that a NaN, which a writer's maxima may hide, does not move: it has no place in an
+        // order.
+        const bool moves = adjusted < static_cast<double>(raw) || adjusted > static_cast<double>(raw);
+        if (adjust_.masked(token) || !moves) return;
         std::uint32_t code = 0;
         std::memcpy(&code, row_.element(token), proto::element_bytes(row_.dtype));
         // A row that is overwritten during the decision may hold another value now than was counted.
