@@ -188,19 +188,20 @@ TEST_CASE("a raised token that is written to while it is drawn costs a proposal,
     request.max_length = 10;
     request.bias = bias;
     std::uint32_t decided = 0;
+    std::uint32_t wrong = 0;
     std::uint32_t proposed_again = 0;
-    constexpr std::uint32_t kDecisions = 20'000;
-    for (std::uint32_t i = 0; i < kDecisions; ++i) {
-        request.position_shift = i;
+    // It depends on the machine how often the writer comes between.
+    for (; proposed_again < 100 && decided < 5'000'000; ++decided) {
+        request.position_shift = decided;
         request.random = proto::random_at(params.seed, random_position(request), 0, 0);
         const proto::Decision decision = decide_once(row, request, workspace);
-        if (decision.token >= 0 && decision.token < static_cast<std::int32_t>(kVocab)) ++decided;
+        if (decision.token < 0 || decision.token >= static_cast<std::int32_t>(kVocab)) ++wrong;
         if (workspace.answer_space.proposals > 1) ++proposed_again;
     }
     is_done = true;
     writer.join();
-    CHECK(decided == kDecisions);
-    CHECK(proposed_again > 0);
+    CHECK(wrong == 0);
+    CHECK(proposed_again == 100);
 }
 
 TEST_CASE("a bound is never below the mass, and at most 6.2 % above it") {
