@@ -361,12 +361,13 @@ bool LeanRow::is_there(std::uint32_t block) const {
     if ((placed_[block / 64] >> (block % 64) & 1U) != 0) return true;
     return std::all_of(ranks_.begin(), ranks_.end(), [block](const std::unique_ptr<Rank>& rank) {
         const std::uint32_t own = block - rank->first_block;
-        if (own >= rank->blocks) return true;
-        return std::find(rank->sent.begin(), rank->sent.end(), own) != rank->sent.end();
+        const LeanColumn& told = rank->column;
+        return own >= rank->blocks || std::count(told.blocks, told.blocks + told.sent, own) > 0;
     });
 }
 
-LeanDecision decide_lean(LeanRow& row, const Request& request, Workspace& workspace) {
+LeanDecision decide_lean(LeanRow& row, const Request& request, Workspace& workspace,
+                         const std::function<void()>& before_retry) {
     SequenceState state(workspace.vocab,
                         static_cast<std::uint32_t>(request.prompt.size() + request.output.size()) + 1);
     state.begin(*request.params, request.dry_breakers);
@@ -392,6 +393,7 @@ LeanDecision decide_lean(LeanRow& row, const Request& request, Workspace& worksp
         REQUIRE(asked > 0);
         made.asked += asked;
         row.grant(missing);
+        if (before_retry) before_retry();
     }
 }
 

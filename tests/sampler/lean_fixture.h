@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <random>
@@ -60,7 +61,7 @@ class LeanRow {
     RowView whole() const { return whole_.view(); }
     // Lays the blocks whose bits are set at their places.
     void grant(std::span<const std::uint64_t> missing);
-    // Whether every rank that has a part of the block sent it, or laid it at its place.
+    // Whether every rank that has a part of the block says that it sent it, or laid it at its place.
     bool is_there(std::uint32_t block) const;
     std::uint32_t blocks() const { return static_cast<std::uint32_t>(maxima_.size()); }
 
@@ -122,6 +123,7 @@ struct LeanDecision {
     std::uint32_t asked = 0;  // blocks
 };
 constexpr int kMostTries = 40;
-LeanDecision decide_lean(LeanRow& row, const Request& request, Workspace& workspace);
+LeanDecision decide_lean(LeanRow& row, const Request& request, Workspace& workspace,
+                         const std::function<void()>& before_retry = {});
 
 }  // namespace croupier::sampler::test
