@@ -1,5 +1,6 @@
-// A client may write anything into its segment: whatever the bytes of a step and its sequences are, every
-// column is decided or the record is refused, and nothing outside is read or written.
+// Clients and writers may write anything into their segment: whatever the bytes of a step, its sequences and
+// its rows are, whole or in parts, every column is decided or the record is refused, and nothing outside is
+// read or written.
 #include <unistd.h>
 
 #include <algorithm>
@@ -9,12 +10,16 @@
 #include <cstring>
 #include <memory>
 #include <numeric>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "daemon/worker/column_decider.h"
 #include "daemon/worker/session_view.h"
+#include "proto/lean_part.h"
 #include "sampler/workspace.h"
+#include "shm/block_requests.h"
+#include "shm/logits_publisher.h"
 #include "shm/schedule_publisher.h"
 #include "shm/segment.h"
 #include "shm/sequence_table.h"
@@ -27,7 +32,7 @@ namespace {
 using namespace croupier;
 using proto::DecisionError;
 
-constexpr std::uint32_t kVocab = 70;
+constexpr std::uint32_t kVocab = 200;
 constexpr std::uint32_t kBatch = 4;
 constexpr std::uint32_t kSampler = 1;
 
@@ -43,9 +48,10 @@ struct Region {
 // One session with a sound step of four sequences, and the image to which every run returns.
 class World {
   public:
-    World() : segment_(create()), view_(attach_ordered()), workspace_(kVocab) {
+    explicit World(bool lean) : segment_(create(lean)), view_(attach()), workspace_(kVocab) {
         ::unlink(segment_.path().c_str());
         publish_sound_step();
+        if (lean) publish_parts();
         const auto& layout = segment_.layout();
         std::byte* base = reinterpret_cast<std::byte*>(&segment_.header());
         patched_ = {{base + layout.schedule, layout.schedule_stride},
@@ -54,6 +60,10 @@ class World {
                     {base + layout.inputs, layout.input_stride},
                     {base + layout.order, layout.hot_blocks - layout.order},
                     {base + layout.logits, layout.logits_stride}};
+        for (std::uint32_t rank = 0; lean && rank < segment_.geometry().tp; ++rank)
+            patched_.push_back(
+                {segment_.lean(0, rank), proto::lean_layout_of(segment_.geometry(), rank).bytes});
+        std::erase_if(patched_, [](const Region& each) { return each.bytes == 0; });
         image_.assign(base, base + layout.total_bytes);
     }
 
@@ -82,8 +92,9 @@ class World {
         require(step.columns >= 1 && step.columns <= kBatch);
         for (std::uint32_t column = 0; column < step.columns; ++column) {
             require(claims.try_claim(column, kSampler));
-            const proto::Decision decision =
-                daemon::decide_column(*view_, step, column, {}, races_, workspace_).decision;
+            const auto answered = decide(step, column);
+            if (!answered) return;
+            const proto::Decision& decision = *answered;
             require(decision.error < DecisionError::count_);
             const bool decided = decision.error == DecisionError::none;
             require(decided == (decision.token >= 0 && decision.token < static_cast<std::int32_t>(kVocab)));
@@ -94,12 +105,36 @@ class World {
     }
 
   private:
-    static shm::Segment create() {
+    // Again, as long as the column lacks blocks that the ranks can be asked for. Nothing: it waits for
+    // others.
+    std::optional<proto::Decision> decide(const daemon::CheckedStep& step, std::uint32_t column) {
+        for (std::uint32_t tries = 0; tries <= segment_.geometry().blocks(); ++tries) {
+            const auto decided = daemon::decide_column(*view_, step, column, {}, races_, workspace_);
+            if (!decided.deferred) return decided.decision;
+            if (!answer(step, column)) return std::nullopt;
+        }
+        std::abort();
+    }
+
+    // As writers that have laid the blocks, whatever stands there.
+    bool answer(const daemon::CheckedStep& step, std::uint32_t column) {
+        if (!segment_.geometry().is_lean()) return false;
+        const shm::BlockRequests requests(segment_, step.step, shm::writer_epochs(segment_));
+        bool some = false;
+        for (std::uint32_t rank = 0; rank < segment_.geometry().tp; ++rank) {
+            const std::uint64_t word = requests.unanswered(column, rank);
+            if (word != 0) requests.answer(column, rank).store(word);
+            some = some || word != 0;
+        }
+        return some;
+    }
+
+    static shm::Segment create(bool lean) {
         static const testing::FuzzDirectory directory;
         shm::SegmentSpec spec;
         spec.directory = directory.path();
         spec.instance = "fuzz";
-        spec.session_id = static_cast<std::uint64_t>(::getpid());
+        spec.session_id = 2 * static_cast<std::uint64_t>(::getpid()) + (lean ? 1 : 0);
         spec.name = "fuzz";
         auto& geometry = spec.geometry;
         geometry.vocab = kVocab;
@@ -107,22 +142,24 @@ class World {
         geometry.max_batch = kBatch;
         geometry.dtype = proto::Dtype::fp32;
         geometry.tile = 64;  // of which the maxima are used
-        geometry.has_summaries = 1;
+        geometry.has_summaries = lean ? 0 : 1;
+        geometry.lean_blocks = lean ? proto::kLeanGranule : 0;
         geometry.max_sequences = kBatch;
         geometry.max_length = 32;
         geometry.max_bias = 4;
         geometry.max_stop_ids = 4;
         geometry.max_list_tokens = 16;
         geometry.mask_rows = 2;
-        geometry.has_order = 1;
+        geometry.has_order = lean ? 0 : 1;
         proto::fill_even_shards(geometry);
         return shm::Segment::create(spec).value();
     }
 
     // An order is checked when a sampler attaches: what is written over it later must not matter.
-    std::unique_ptr<daemon::SessionView> attach_ordered() {
-        std::iota(segment_.model_order().begin(), segment_.model_order().end(), 0U);
-        for (std::uint32_t rank = 0; rank < segment_.geometry().tp; ++rank) {
+    std::unique_ptr<daemon::SessionView> attach() {
+        const bool is_ordered = segment_.geometry().has_order != 0;
+        if (is_ordered) std::iota(segment_.model_order().begin(), segment_.model_order().end(), 0U);
+        for (std::uint32_t rank = 0; is_ordered && rank < segment_.geometry().tp; ++rank) {
             const auto order = segment_.order(rank);
             std::iota(order.begin(), order.end(), segment_.geometry().shards[rank].first_block());
         }
@@ -165,6 +202,12 @@ class World {
         require(publisher.publish(columns).has_value());
     }
 
+    // Of rows of zeros, of which no block was sent.
+    void publish_parts() {
+        for (std::uint32_t rank = 0; rank < segment_.geometry().tp; ++rank)
+            require(shm::LogitsPublisher::attach(segment_, rank).value().publish_all(0).has_value());
+    }
+
     shm::Segment segment_;
     proto::StateTotals totals_{};
     std::unique_ptr<daemon::SessionView> view_;
@@ -177,8 +220,11 @@ class World {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-    static World world;
-    world.lay_over(data, size);
+    static World rows(false);
+    static World parts(true);
+    if (size == 0) return 0;
+    World& world = data[0] % 2 == 0 ? rows : parts;
+    world.lay_over(data + 1, size - 1);
     world.decide();
     return 0;
 }
