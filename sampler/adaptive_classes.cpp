@@ -76,25 +76,22 @@ std::span<const Candidate> AdaptiveClasses::first(std::uint32_t wanted) {
     return found.first(some);
 }
 
-// Of these classes. Tokens of those that are not mixed need not be looked at.
+// Of these classes. Tokens of those that are not mixed need not be looked at, but between mixed ones they
+// are: a pass over the row finds all of these together, and a long history may stand between them.
 std::uint32_t AdaptiveClasses::count_in(std::size_t begin, std::size_t end, double logit, bool or_equal) {
     const auto counts = [&](double each) { return or_equal ? each >= logit : each > logit; };
+    const auto known = [&](std::size_t place) {
+        const EqualClass& of = classes()[place];
+        return counts(logit_(of.value)) ? of.size : 0;
+    };
     std::uint32_t count = 0;
-    while (begin < end) {
-        const EqualClass& of = classes()[begin];
-        if (!of.is_mixed()) {
-            count += counts(logit_(of.value)) ? of.size : 0;
-            ++begin;
-            continue;
-        }
-        std::size_t past = begin;
-        while (past < end && classes()[past].is_mixed()) ++past;
-        const auto found = workspace_.candidates.first(replace_run(begin, past));
-        count += static_cast<std::uint32_t>(std::count_if(
-            found.begin(), found.end(), [&](const Candidate& each) { return counts(each.value); }));
-        begin = past;
-    }
-    return count;
+    while (begin < end && !classes()[begin].is_mixed()) count += known(begin++);
+    while (begin < end && !classes()[end - 1].is_mixed()) count += known(--end);
+    if (begin == end) return count;
+    const auto found = workspace_.candidates.first(replace_run(begin, end));
+    const auto above =
+        std::count_if(found.begin(), found.end(), [&](const Candidate& each) { return counts(each.value); });
+    return count + static_cast<std::uint32_t>(above);
 }
 
 // Outwards from the aim logits fall, but for their rounding: those that are surely above stand first, and

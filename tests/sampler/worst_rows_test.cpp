@@ -4,6 +4,7 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <cstdint>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -13,9 +14,36 @@
 #include "testing/deciding.h"
 
 namespace croupier::sampler::test {
+namespace {
+
+constexpr std::uint32_t kVocab = 151936;
+
+// Next to zero, with values of 16,000 upper codes, all of which weigh alike.
+std::vector<float> nearly_zeros() {
+    std::vector<float> logits(kVocab);
+    for (std::uint32_t id = 0; id < kVocab; ++id) {
+        const std::uint32_t code = id * 7919U % 0x3F00U;
+        logits[id] = std::bit_cast<float>(code << 16U | (id * 40503U & 0xFFFFU)) * 1e-3F;
+    }
+    return logits;
+}
+
+void check_by_reference(const std::vector<float>& logits, proto::SamplingParams& params, Request& request) {
+    const RowFixture row(logits, {proto::Dtype::fp32, 64, 1, 0, {}, false});
+    Workspace workspace(kVocab);
+    request.params = &params;
+    for (params.seed = 0; params.seed < 4; ++params.seed) {
+        const proto::Decision decision = decide_once(row.view(), request, workspace);
+        CHECK(workspace.answer().path == DecisionPath::classes);
+        const std::string fault = difference(outcome_of(decision, workspace.answer()),
+                                             reference::decide(row.view(), request), Logprobs::within_error);
+        CHECK(fault.empty());
+    }
+}
+
+}  // namespace
 
 TEST_CASE("of a real vocabulary's equal logits few are kept: the race asks for them without a pass a token") {
-    constexpr std::uint32_t kVocab = 151936;
     const RowFixture row(std::vector<float>(kVocab, 1.0F), {proto::Dtype::bf16, 64, 1, 0, {}, false});
     Workspace workspace(kVocab);
     proto::SamplingParams params;
@@ -45,37 +73,37 @@ TEST_CASE("of a real vocabulary's equal logits few are kept: the race asks for t
     }
 }
 
-// A class for each of 16,000 codes: to weigh them all alike leaves each of them on the boundary of a filter.
 TEST_CASE("of an fp32 row next to zero no filter splits thousands of classes one by one") {
-    constexpr std::uint32_t kVocab = 151936;
-    std::vector<float> logits(kVocab);
-    for (std::uint32_t id = 0; id < kVocab; ++id) {
-        const std::uint32_t code = id * 7919U % 0x3F00U;
-        logits[id] = std::bit_cast<float>(code << 16U | (id * 40503U & 0xFFFFU)) * 1e-3F;
-    }
+    std::vector<float> logits = nearly_zeros();
     proto::SamplingParams params;
-    SECTION("typical-p") {
+    SECTION("typical-p, the cut of which each class may hold") {
         logits[0] = 1.0F;
         params.typical_p = GENERATE(0.5, 0.9);
     }
-    SECTION("top-n sigma") {
+    SECTION("top-n sigma with its threshold about zero") {
         constexpr float kBest = 1e10F;
         for (std::uint32_t id = 0; id < kVocab; id += 100) logits[id] = kBest;
-        // The threshold is about zero.
         params.top_n_sigma = 1.0 / std::sqrt(0.01 * 0.99);
     }
-    const RowFixture row(logits, {proto::Dtype::fp32, 64, 1, 0, {}, false});
-    Workspace workspace(kVocab);
     Request request;
-    request.params = &params;
     request.max_length = 10;
-    for (params.seed = 0; params.seed < 10; ++params.seed) {
-        const proto::Decision decision = decide_once(row.view(), request, workspace);
-        CHECK(workspace.answer().path == DecisionPath::classes);
-        const std::string fault = difference(outcome_of(decision, workspace.answer()),
-                                             reference::decide(row.view(), request), Logprobs::within_error);
-        CHECK(fault.empty());
-    }
+    check_by_reference(logits, params, request);
+}
+
+TEST_CASE("adaptive-p ranks a token of an fp32 row without a pass for each that a penalty moved") {
+    std::vector<std::int32_t> prompt(100'000);
+    std::iota(prompt.begin(), prompt.end(), 0);
+    proto::SamplingParams params;
+    params.adaptive_target = 0.0;
+    params.typical_p = 0.99;
+    params.repetition_penalty = 1.1;
+    params.order = {proto::Step::typical_p, proto::Step::penalties};
+    params.logprob_mode = proto::LogprobMode::processed;
+    params.logprobs = 20;
+    Request request;
+    request.prompt = prompt;
+    request.max_length = 200'000;
+    check_by_reference(nearly_zeros(), params, request);
 }
 
 }  // namespace croupier::sampler::test
