@@ -139,8 +139,8 @@ class Lies {
     }
 
     void tell_elements(Rank& rank, LeanColumn& column) {
-        rank.elements =
-            copy_of(static_cast<const std::byte*>(column.elements), column.sent * kBlock * bytes_);
+        rank.elements = copy_of(static_cast<const std::byte*>(column.elements),
+                                std::size_t{column.sent} * kBlock * bytes_);
         spoil(rank.elements, one_in(2) ? 2 : 64);
         column.elements = rank.elements.data();
     }
