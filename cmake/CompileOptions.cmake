@@ -35,7 +35,7 @@ if(CROUPIER_SANITIZE)
     add_compile_options(-fsanitize=${CROUPIER_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
     add_link_options(-fsanitize=${CROUPIER_SANITIZE})
     if(CROUPIER_SANITIZE MATCHES "address")
-        # An index beyond a span within a larger array is none of AddressSanitizer's business, and UBSan's only with clang.
+        # AddressSanitizer does not see an index past a span that lies within a larger array, and UBSan sees it with clang only.
         add_compile_definitions(_GLIBCXX_ASSERTIONS)
     endif()
     if(CROUPIER_SANITIZE STREQUAL "thread")

@@ -57,7 +57,7 @@ std::span<const Candidate> AdaptiveClasses::first(std::uint32_t wanted) {
     std::uint32_t tokens = 0;
     double least = std::numeric_limits<double>::infinity();
     while (begin > 0 || end < classes().size()) {
-        // Sums of a row that is not as its maxima say may leave no number of a logit.
+        // Logits may be NaN where the row's maxima are false.
         const bool takes_up = end == classes().size() || (begin > 0 && up.high >= down.high);
         const Span next = takes_up ? up : down;
         if (tokens >= wanted && next.high < least) break;
@@ -76,8 +76,8 @@ std::span<const Candidate> AdaptiveClasses::first(std::uint32_t wanted) {
     return found.first(some);
 }
 
-// Of these classes. Tokens of those that are not mixed need not be looked at, but between mixed ones they
-// are: a pass over the row finds all of these together, and a long history may stand between them.
+// Of these classes. Those at either end that are not mixed are counted by their size. The rest is listed in
+// one pass over the row, whatever stands between mixed classes: a pass for each costs too much.
 std::uint32_t AdaptiveClasses::count_in(std::size_t begin, std::size_t end, double logit, bool or_equal) {
     const auto counts = [&](double each) { return or_equal ? each >= logit : each > logit; };
     const auto known = [&](std::size_t place) {

@@ -42,13 +42,6 @@ DecisionError decide_checked(const RowView& view, const SamplingParams& params, 
     return DecisionError::none;
 }
 
-// Sums of a row that is not as its writer says may leave no number for the sequence's next rows, all of which
-// would fail for it.
-void keep_feedback_a_number(const Request& request, proto::Feedback& feedback) {
-    constexpr double kInfinity = std::numeric_limits<double>::infinity();
-    if (!(feedback.level < kInfinity) || !(feedback.weight < kInfinity)) feedback = request.feedback;
-}
-
 // Answers which blocks are missing. Nothing else that the decision found may be taken for an answer.
 void answer_missing(Workspace& workspace, Decision& decision) {
     if (workspace.lean.asked == 0) return;
@@ -74,7 +67,6 @@ Decision decide(const RowView& view, const Request& request, SequenceState& stat
                                                    : DecisionError::bad_record;
     if (decision.error == DecisionError::none) {
         decision.error = decide_checked(view, params, request, state, workspace, decision);
-        keep_feedback_a_number(request, workspace.answer_space.feedback);
         answer_missing(workspace, decision);
     }
     return decision;

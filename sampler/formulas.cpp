@@ -49,6 +49,12 @@ Feedback adaptive_start(const SamplingParams& params, const Feedback& feedback) 
     return {params.adaptive_target / past, 1.0 / past};
 }
 
+// A token may weigh nothing: by rounding, or because the row's writer told false maxima. Its sequence goes
+// on.
+Feedback finite_or(const Feedback& after, const Feedback& before) {
+    return std::isfinite(after.level) ? after : before;
+}
+
 }  // namespace
 
 double log_total(Mass total) {
@@ -111,7 +117,7 @@ double mirostat_level(const SamplingParams& params, const Feedback& feedback) {
 }
 
 Feedback mirostat_feedback(const SamplingParams& params, double level, double surprise) {
-    return {level - params.mirostat_eta * (surprise - params.mirostat_tau), 1.0};
+    return finite_or({level - params.mirostat_eta * (surprise - params.mirostat_tau), 1.0}, {level, 1.0});
 }
 
 std::uint64_t mirostat_count(std::span<const double> exponents, std::uint64_t tokens, std::uint32_t vocab,
@@ -146,7 +152,9 @@ double adaptive_logit(double probability, double aim) {
 
 Feedback adaptive_feedback(const SamplingParams& params, const Feedback& feedback, double probability) {
     const Feedback before = adaptive_start(params, feedback);
-    return {probability + params.adaptive_decay * before.level, 1.0 + params.adaptive_decay * before.weight};
+    const Feedback after = {probability + params.adaptive_decay * before.level,
+                            1.0 + params.adaptive_decay * before.weight};
+    return finite_or(after, before);
 }
 
 }  // namespace croupier::sampler

@@ -118,7 +118,7 @@ ProposalDraw::Proposal ProposalDraw::in_head(Mass target) const {
 }
 
 ProposalDraw::Proposal ProposalDraw::in_tail(Mass target) const {
-    // As above: a raised token had another value when the masses were added.
+    // The row is written to meanwhile: a raised token had another value when total_ was added up.
     if (target >= in_tail_) return {row_.vocab, 0};
     std::uint32_t group = 0;
     while (target >= workspace_.group_mass[group] * kBlock) target -= workspace_.group_mass[group++] * kBlock;

@@ -201,8 +201,8 @@ void Survivors::drop_least(Drops drops) {
 
 // Splits the mixed classes that reach this range. Returns whether a value lies in it.
 bool Survivors::split_between(double low, double high) {
-    // Together: each split is a pass over the row, and of values next to zero thousands of classes may be
-    // meant.
+    // Together: each split is a pass over the row, and thousands of classes of values next to zero may
+    // overlap the range.
     std::uint32_t first = count_;
     std::uint32_t end = 0;
     for (std::uint32_t i = 0; i < count_ && classes()[i].value >= low; ++i) {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "row_fixture.h"
+#include "sampler/formulas.h"
 #include "testing/deciding.h"
 
 namespace croupier::sampler::test {
@@ -146,6 +147,19 @@ TEST_CASE("adaptive-p lists the best of a row whose maxima deny all that it hold
     const proto::Decision decision = decide_believing(logits, maxima, request, workspace);
     CHECK(decision.error == proto::DecisionError::none);
     CHECK(workspace.answer_space.path == DecisionPath::classes);
+}
+
+TEST_CASE("a token that weighs nothing leaves mirostat and adaptive-p where they were") {
+    proto::SamplingParams params;
+    params.mirostat_tau = 5.0;
+    params.mirostat_eta = 0.1;
+    CHECK(mirostat_feedback(params, 10.0, 6.0).level == Approx(9.9));
+    CHECK(mirostat_feedback(params, 10.0, std::numeric_limits<double>::infinity()).level == 10.0);
+    CHECK(mirostat_feedback(params, 10.0, std::nan("")).level == 10.0);
+    params.adaptive_target = 0.5;
+    params.adaptive_decay = 0.9;
+    CHECK(adaptive_feedback(params, {4.0, 8.0}, 0.25).level == Approx(3.85));
+    CHECK(adaptive_feedback(params, {4.0, 8.0}, std::nan("")).level == 4.0);
 }
 
 TEST_CASE("maxima of tiles that are untrue cost no more than a token of the row") {

@@ -218,7 +218,7 @@ void check_answer(const reference::Outcome& outcome, std::uint32_t vocab) {
         return token >= 0 && static_cast<std::uint32_t>(token) < vocab;
     };
     REQUIRE((outcome.decision.error == proto::DecisionError::none) == is_of_row(outcome.decision.token));
-    REQUIRE(outcome.feedback.level < std::numeric_limits<double>::infinity());
+    REQUIRE((std::isfinite(outcome.feedback.level) && std::isfinite(outcome.feedback.weight)));
     for (const Survivor& each : outcome.support) REQUIRE(is_of_row(each.token));
     for (const RankedLogprob& each : outcome.logprobs) REQUIRE(is_of_row(each.token));
 }
