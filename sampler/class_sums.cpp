@@ -260,6 +260,12 @@ RowRange massive(RowRange range, const Weigher& weigher) {
 
 }  // namespace
 
+std::uint32_t count_tokens(std::span<const EqualClass> classes) noexcept {
+    std::uint32_t tokens = 0;
+    for (const EqualClass& each : classes) tokens += each.size;
+    return tokens;
+}
+
 void weigh_values(std::span<EqualClass> classes, const Weigher& weigher) noexcept {
     HWY_DYNAMIC_DISPATCH(WeighValues)(classes.data(), classes.size(), weigher);
 }

@@ -11,6 +11,8 @@
 
 namespace croupier::sampler {
 
+std::uint32_t count_tokens(std::span<const EqualClass> classes) noexcept;
+
 // Each class's weight, and the mass of those that are not mixed.
 void weigh_values(std::span<EqualClass> classes, const Weigher& weigher) noexcept;
 

@@ -70,9 +70,7 @@ std::uint32_t RowClasses::split(std::uint32_t place, std::uint32_t some, std::ui
     sort_canonically(workspace_, gathered);
     const auto tokens = workspace_.candidates.first(gathered);
     const std::uint32_t values = count_values(tokens);
-    std::uint32_t counted = 0;
-    for (const EqualClass& each : run) counted += each.size;
-    if (gathered != counted || count - some + values > classes.size()) {
+    if (gathered != count_tokens(run) || count - some + values > classes.size()) {
         // Only of a row that is overwritten meanwhile, or is not as its maxima say.
         for (EqualClass& each : run) each = class_of(each.least, 0, each.size, each.size);
         return some;

@@ -102,9 +102,7 @@ void Survivors::split_at(double value) {
 }
 
 std::uint32_t Survivors::tokens() const {
-    std::uint32_t tokens = 0;
-    for (const EqualClass& each : classes()) tokens += each.size;
-    return tokens;
+    return count_tokens(classes());
 }
 
 bool Survivors::are_few() const {

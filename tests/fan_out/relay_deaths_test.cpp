@@ -91,7 +91,7 @@ TEST_CASE("a daemon that restarts goes on with the session that a relay holds") 
     stage.start_writer(scheduler.session().segment_path());
     scheduler.serve(5);
     stage.daemon().kill_now();
-    // The relay takes it: it is the daemon's successor who has it decided.
+    // The relay accepts the step, and the next daemon decides it.
     scheduler.submit(1);
     CHECK_THAT(failure_of_waiting(scheduler),
                Contains("daemon_gone") && Contains("croupierd is started again"));

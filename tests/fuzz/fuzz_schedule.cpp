@@ -116,7 +116,7 @@ class World {
         std::abort();
     }
 
-    // As writers that have laid the blocks, whatever stands there.
+    // Answers the ranks' requests as if the blocks had been written, whatever bytes are in their places.
     bool answer(const daemon::CheckedStep& step, std::uint32_t column) {
         if (!segment_.geometry().is_lean()) return false;
         const shm::BlockRequests requests(segment_, step.step, shm::writer_epochs(segment_));
