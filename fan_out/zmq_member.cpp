@@ -68,6 +68,7 @@ class ZmqMember final : public FanOut {
   private:
     std::string named() const;
     shm::Result<bool> join();
+    std::string why_not_joined() const;
     void greet_root();
     bool lost() const { return !connection_->up() || connection_->made() != joined_as_; }
     // Reads a frame into bytes_ and frame_. False: none has come.
@@ -150,6 +151,12 @@ void ZmqMember::greet_root() {
     if (send_frame(FanOutKind::hello, 0, {})) joined_as_ = connection_->made();
 }
 
+std::string ZmqMember::why_not_joined() const {
+    if (joined_as_ == 0) return "nobody listened there, or refused this member's key";
+    if (lost()) return "the root ended, or its connection was cut, before the group began, and no other came";
+    return "not all of the others joined";
+}
+
 shm::Result<bool> ZmqMember::join() {
     const auto deadline = Clock::now() + options_.join_timeout;
     while (true) {
@@ -164,11 +171,8 @@ shm::Result<bool> ZmqMember::join() {
         }
         const auto left = time_left(deadline);
         if (left == milliseconds::zero()) {
-            return shm::fail(Errc::timed_out,
-                             named() + ": " +
-                                 (joined_as_ == 0 ? "nobody listened there, or refused this member's key"
-                                                  : "not all of the others joined") +
-                                 " within " + std::to_string(options_.join_timeout.count()) + " ms");
+            return shm::fail(Errc::timed_out, named() + ": " + why_not_joined() + " within " +
+                                                  std::to_string(options_.join_timeout.count()) + " ms");
         }
         if (!next.value()) (void)wait_for_either(socket_, connection_->events(), left);
     }

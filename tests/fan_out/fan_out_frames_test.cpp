@@ -50,10 +50,13 @@ class RawRoot {
         socket_.set(zmq::sockopt::linger, 0);
         socket_.bind(endpoint);
     }
-    void welcome() {
+    void await_hello() {
         std::vector<zmq::message_t> hello;
         (void)zmq::recv_multipart(socket_, std::back_inserter(hello));
         member_ = hello.at(0).to_string();
+    }
+    void welcome() {
+        await_hello();
         send(proto::fan_out_frame(header_of(FanOutKind::welcome), {}));
     }
     void send(const FanOutBytes& frame) {
@@ -125,6 +128,29 @@ TEST_CASE("a member refuses, and names, whatever is not the next record of its s
                Contains(bad.says) && Contains("member 1 of the fan-out of 2") && Contains(options.endpoint));
     // What comes after it is not taken up again.
     CHECK_FALSE(joined->receive(milliseconds(0)));
+}
+
+TEST_CASE("a member waits for a root after the one that left before the group began") {
+    const ShmDirectory directory;
+    FanOutOptions options = ipc_options(directory);
+    options.member = 1;
+    SECTION("which comes") {
+        auto opening = std::async(std::launch::async, [&] { return fan_out::open_fan_out(options); });
+        { RawRoot(options.endpoint).await_hello(); }
+        RawRoot second(options.endpoint);
+        second.welcome();
+        need(opening.get());
+    }
+    SECTION("and says that none came") {
+        options.join_timeout = milliseconds(2000);
+        auto opening = std::async(std::launch::async, [&] { return fan_out::open_fan_out(options); });
+        { RawRoot(options.endpoint).await_hello(); }
+        const auto alone = opening.get();
+        REQUIRE_FALSE(alone);
+        CHECK(alone.error().code == shm::Errc::timed_out);
+        CHECK_THAT(alone.error().message, Contains("the root ended, or its connection was cut, before the "
+                                                   "group began, and no other came within 2000 ms"));
+    }
 }
 
 TEST_CASE("every changed bit of a frame is seen") {
