@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -30,6 +31,9 @@ struct FanOutOptions {
     std::int32_t device = 0;    // of CUDA, with NCCL
     std::chrono::milliseconds join_timeout{5000};
     std::uint32_t window = 64;  // records in flight to the slowest member
+    // Of a member, asked each time join_timeout has passed after a root was told of it: true waits as long
+    // again, for it may have a place in the group by now. Empty: it gives up.
+    std::function<bool()> waits_on = nullptr;
 };
 
 using Record = std::vector<std::uint8_t>;

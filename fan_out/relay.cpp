@@ -77,9 +77,19 @@ void Relay::run_once(const std::atomic<bool>& stop) {
 }
 
 bool Relay::join_and_serve(const std::atomic<bool>& stop) {
-    observer_.on_look();
-    event_log::report_left_out();
-    auto joined = fan_out::open_fan_out(group_);
+    const auto look = [&] {
+        observer_.on_look();
+        event_log::report_left_out();
+        return !stop.load(std::memory_order_relaxed);
+    };
+    look();
+    FanOutOptions group = group_;
+    // A relay that left and came again for each look could leave just when the scheduler has let it in.
+    group.waits_on = [&] {
+        say_waiting("");
+        return look();
+    };
+    auto joined = fan_out::open_fan_out(group);
     if (joined) {
         serve_group(*joined.value(), stop);
         return true;

@@ -158,7 +158,7 @@ std::string ZmqMember::why_not_joined() const {
 }
 
 shm::Result<bool> ZmqMember::join() {
-    const auto deadline = Clock::now() + options_.join_timeout;
+    auto deadline = Clock::now() + options_.join_timeout;
     while (true) {
         greet_root();
         auto next = next_frame();
@@ -171,6 +171,10 @@ shm::Result<bool> ZmqMember::join() {
         }
         const auto left = time_left(deadline);
         if (left == milliseconds::zero()) {
+            if (joined_as_ != 0 && !lost() && options_.waits_on && options_.waits_on()) {
+                deadline = Clock::now() + options_.join_timeout;
+                continue;
+            }
             return shm::fail(Errc::timed_out, named() + ": " + why_not_joined() + " within " +
                                                   std::to_string(options_.join_timeout.count()) + " ms");
         }

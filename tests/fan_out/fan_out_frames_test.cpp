@@ -9,6 +9,7 @@
 #include "proto/fan_out_frame.h"
 #include "testing/session_files.h"
 #include "tests/fan_out/fan_out_peer.h"
+#include "tests/fan_out/raw_root.h"
 
 using namespace croupier;
 using namespace croupier::testing;
@@ -21,8 +22,6 @@ using std::chrono::milliseconds;
 
 namespace {
 
-constexpr std::uint64_t kSession = 77;
-
 FanOutOptions ipc_options(const ShmDirectory& directory) {
     FanOutOptions options;
     options.endpoint = "ipc://" + directory.path() + "/fan-out.sock";
@@ -30,45 +29,9 @@ FanOutOptions ipc_options(const ShmDirectory& directory) {
     return options;
 }
 
-FanOutHeader header_of(FanOutKind kind, std::uint64_t number = 0) {
-    FanOutHeader header;
-    header.session = kSession;
-    header.kind = kind;
-    header.number = number;
-    header.members = 2;
-    return header;
-}
-
 FanOutBytes record(std::uint64_t number) {
     return proto::fan_out_frame(header_of(FanOutKind::record, number), FanOutBytes{1, 2, 3});
 }
-
-// A root that speaks frame by frame, as a test tells it to.
-class RawRoot {
-  public:
-    explicit RawRoot(const std::string& endpoint) : socket_(context_, zmq::socket_type::router) {
-        socket_.set(zmq::sockopt::linger, 0);
-        socket_.bind(endpoint);
-    }
-    void await_hello() {
-        std::vector<zmq::message_t> hello;
-        (void)zmq::recv_multipart(socket_, std::back_inserter(hello));
-        member_ = hello.at(0).to_string();
-    }
-    void welcome() {
-        await_hello();
-        send(proto::fan_out_frame(header_of(FanOutKind::welcome), {}));
-    }
-    void send(const FanOutBytes& frame) {
-        const std::array<zmq::const_buffer, 2> frames = {zmq::buffer(member_), zmq::buffer(frame)};
-        zmq::send_multipart(socket_, frames);
-    }
-
-  private:
-    zmq::context_t context_;
-    zmq::socket_t socket_;
-    std::string member_;
-};
 
 struct BadFrame {
     const char* says;

@@ -209,6 +209,12 @@ void Peer::kill() {
     if (pid_ != 0) ::kill(pid_, SIGKILL);
 }
 
+bool Peer::has_ended() const {
+    siginfo_t ended{};
+    return ::waitid(P_PID, static_cast<id_t>(pid_), &ended, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+           ended.si_pid == pid_;
+}
+
 int Peer::wait() {
     end_input();
     if (pid_ == 0) return 0;

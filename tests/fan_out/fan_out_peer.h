@@ -28,6 +28,7 @@ class Peer {
     void end_input();
     void kill();
     void pause();  // as a host that vanishes: nothing closes the connection
+    bool has_ended() const;
     // Its exit code and what it said.
     int wait();
     const std::string& said() const { return said_; }

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <atomic>
 #include <catch2/catch.hpp>
 #include <cerrno>
 #include <csignal>
@@ -13,12 +14,16 @@
 #include <nlohmann/json.hpp>
 #include <set>
 #include <sstream>
+#include <thread>
 #include <utility>
 
+#include "fan_out/relay.h"
+#include "proto/fan_out_frame.h"
 #include "testing/file_text.h"
 #include "testing/small_engine.h"
 #include "tests/daemon/loopback.h"
 #include "tests/fan_out/last_stage.h"
+#include "tests/fan_out/raw_root.h"
 
 using namespace croupier;
 using namespace croupier::testing;
@@ -189,6 +194,27 @@ TEST_CASE("a relay counts a scheduler that is killed as lost, and one that close
     REQUIRE(eventually(waits));
     CHECK(value_of(port, "groups_lost_total") == 1);
     CHECK_THAT(stage.relay_log(), Contains("the root died, or its connection was cut"));
+}
+
+TEST_CASE("a relay keeps the place in a group that it has not yet heard of") {
+    const Sandbox files;
+    fan_out::FanOutOptions group;
+    group.endpoint = "ipc://" + files.directory() + "/records.sock";
+    group.member = 1;
+    group.join_timeout = std::chrono::milliseconds(20);
+    RawRoot root(group.endpoint);
+    std::atomic<int> looks = 0;
+    std::atomic<bool> stop = false;
+    fan_out::Relay relay(group, "ipc://" + files.directory() + "/none.sock",
+                         {.on_status = [](const std::string&) {}, .on_look = [&] { ++looks; }});
+    std::thread running([&] { relay.run(stop); });
+    root.await_hello();
+    const int before = looks;
+    CHECK(eventually([&] { return looks > before + 2; }));
+    root.send(proto::fan_out_frame(header_of(proto::FanOutKind::welcome), {}));
+    CHECK(eventually([&] { return relay.counts().joined.load(); }));
+    stop = true;
+    running.join();
 }
 
 TEST_CASE("a relay reads its options from the environment, and refuses a name there that is none") {

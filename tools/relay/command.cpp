@@ -39,7 +39,7 @@ struct RelayOptions {
 };
 
 constexpr const char* kVariables = "CROUPIER_RELAY_";
-// Short, so that the relay sees a stop soon. It tries again until it joins.
+// Short, so that the relay sees a stop soon while it waits for a scheduler.
 constexpr std::chrono::seconds kJoin{1};
 constexpr std::chrono::seconds kLongestNcclJoin{70};
 
