@@ -104,7 +104,8 @@ std::vector<Key> sampler_keys() {
             "Longest sleep between two checks for work, in microseconds.", &Config::samplers,
             &Samplers::max_sleep_us),
         key("samplers.heartbeat_timeout_ms", whole_number(100, 600000), reload,
-            "Milliseconds without a heartbeat after which a sampler is killed and restarted.",
+            "Milliseconds without a heartbeat after which a sampler is killed and restarted; a starting one "
+            "has at least 5000.",
             &Config::samplers, &Samplers::heartbeat_timeout_ms),
         key("samplers.restart_backoff_ms", whole_number(0, 60000), reload,
             "Milliseconds before a sampler that died is restarted.", &Config::samplers,

@@ -29,6 +29,10 @@ constexpr std::uint32_t kLongestBackoffShift = 7;
 // process was held up itself, and may have been frozen together with them.
 constexpr std::chrono::milliseconds kLongestLook{100};
 
+// A process that starts has this long until its first heartbeat, however short heartbeat_timeout_ms is: a
+// slow host's samplers would never come up.
+constexpr std::chrono::milliseconds kStart{5000};
+
 shm::WaitMode wait_mode(config::Wait wait) {
     switch (wait) {
         case config::Wait::spin:
@@ -221,13 +225,19 @@ void SamplerPool::follow_log_settings(std::size_t index) {
     if (tell_log_settings(child.pid, now)) child.log = now;
 }
 
+std::chrono::milliseconds SamplerPool::longest_silence(std::size_t index) const {
+    const std::chrono::milliseconds configured(config_.samplers.heartbeat_timeout_ms);
+    const bool starts = entry(index).state.load(std::memory_order_relaxed) == proto::SamplerState::starting;
+    return starts ? std::max(configured, kStart) : configured;
+}
+
 void SamplerPool::listen(std::size_t index, std::chrono::nanoseconds awake) {
     Child& child = children_[index];
     const std::uint64_t beat = entry(index).heartbeat_ns.load(std::memory_order_acquire);
     child.silence = beat == child.beat ? child.silence + awake : std::chrono::nanoseconds(0);
     child.beat = beat;
     follow_log_settings(index);
-    if (child.silence <= std::chrono::milliseconds(config_.samplers.heartbeat_timeout_ms)) return;
+    if (child.silence <= longest_silence(index)) return;
     const auto silent_ms = std::chrono::duration_cast<std::chrono::milliseconds>(child.silence).count();
     event_log::write(
         Event::sampler_hung, {{"sampler", index}, {"sampler_pid", child.pid}, {"silent_ms", silent_ms}},

@@ -59,6 +59,7 @@ class SamplerPool {
     void handle_exit(std::size_t index, int status);
     void follow_log_settings(std::size_t index);
     void listen(std::size_t index, std::chrono::nanoseconds awake);
+    std::chrono::milliseconds longest_silence(std::size_t index) const;
     std::vector<std::string> arguments(std::size_t index, int plane_fd, int segments_fd) const;
     shm::Result<std::int32_t> start_process(std::size_t index);
     void tune_samplers() const;
