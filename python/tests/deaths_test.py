@@ -126,9 +126,13 @@ def test_a_wait_is_interrupted(daemon: Daemon, name: str) -> None:
             session.add(1, [1])
             session.submit([1])
             poke = threading.Timer(0.02, lambda: os.kill(os.getpid(), signal.SIGUSR1))
-            poke.start()
-            with pytest.raises(Interrupted):
+
+            def wait_for_the_poke() -> None:
+                poke.start()
                 session.wait()
+
+            with pytest.raises(Interrupted):
+                wait_for_the_poke()
             poke.join()
     finally:
         signal.signal(signal.SIGUSR1, before)

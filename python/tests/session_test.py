@@ -88,9 +88,11 @@ def test_calls_that_do_not_wait_keep_the_gil(daemon: Daemon, name: str) -> None:
 
     A busy thread takes some 50 us to see that it is free, and the copy of a long prompt lasts longer.
     """
-    turns, start, over, prompt = [0], threading.Event(), threading.Event(), [3] * 150_000
+    there, start, over = (threading.Event() for _ in range(3))
+    turns, prompt = [0], [3] * 150_000
 
     def busy() -> None:
+        there.set()
         start.wait()
         while not over.is_set():
             turns[0] += 1
@@ -100,7 +102,8 @@ def test_calls_that_do_not_wait_keep_the_gil(daemon: Daemon, name: str) -> None:
         other = threading.Thread(target=busy)
         interval = sys.getswitchinterval()
         other.start()
-        # Before the other thread waits: a wait keeps the interval that it began with.
+        there.wait()
+        # Before the other thread waits for the GIL: a wait keeps the interval that it began with.
         sys.setswitchinterval(30.0)
         try:
             start.set()

@@ -18,7 +18,8 @@ using shm::JournalReader;
 
 namespace {
 
-// Reads on until so many steps were kept: a sampler keeps a column after it has announced it.
+// Reads on until so many steps were kept with their columns: a sampler keeps a column after it has announced
+// it.
 JournalPart read_steps(JournalReader& reader, const shm::Plane& plane, std::size_t steps) {
     JournalPart all;
     REQUIRE(eventually([&] {
@@ -26,7 +27,9 @@ JournalPart read_steps(JournalReader& reader, const shm::Plane& plane, std::size
         all.columns.insert(all.columns.end(), part.columns.begin(), part.columns.end());
         all.steps.insert(all.steps.end(), part.steps.begin(), part.steps.end());
         all.lost += part.lost;
-        return all.steps.size() >= steps;
+        std::uint64_t columns = 0;
+        for (const auto& step : all.steps) columns += step.columns;
+        return all.steps.size() >= steps && all.columns.size() >= columns;
     }));
     std::sort(all.steps.begin(), all.steps.end(),
               [](const auto& a, const auto& b) { return a.step < b.step; });

@@ -44,7 +44,9 @@ TEST_CASE("a daemon that ends, or is killed, leaves no request unanswered for lo
     Asked asked = explaining.ask(1);
     SECTION("it ends") {
         CHECK(explaining.daemon.terminate() == 0);
-        CHECK(asked.get().empty());
+        // Its samplers' end may take longer than to see that of the session.
+        const std::string answer = asked.get();
+        CHECK((answer.empty() || Catch::Contains("session 'engine' ended").match(answer)));
         CHECK(explaining.daemon.files_in_shm() == 0);
     }
     SECTION("it is killed, and another follows") {

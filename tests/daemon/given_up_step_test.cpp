@@ -141,7 +141,7 @@ TEST_CASE("the columns that are decided when a step is given up keep their token
 }
 
 TEST_CASE("sessions.step_deadline_ms gives up a step, and the log names the rank that was late") {
-    const DaemonProcess daemon(kTwoSamplers, "sessions: {step_deadline_ms: 50}");
+    const DaemonProcess daemon(kTwoSamplers, "sessions: {step_deadline_ms: 1000}");
     SmallEngine engine(daemon.endpoint(), "engine");
     engine.admit(8);
     engine.detach_writers();

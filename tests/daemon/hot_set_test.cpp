@@ -118,6 +118,8 @@ TEST_CASE("draws and tiles are counted, those that were read and those that were
     }
     const std::uint64_t tiles = proto::blocks_of(kVocab);
     REQUIRE(eventually([&] { return draws_in(observed(daemon)) == 80; }));
+    // Tiles are counted behind the draws.
+    daemon.await_idle_samplers();
     const auto session = observed(daemon);
     const std::uint64_t read = session.counter(SessionCounter::tiles_read);
     CHECK(read + session.counter(SessionCounter::tiles_skipped) == 80 * tiles);

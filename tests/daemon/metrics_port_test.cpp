@@ -143,6 +143,12 @@ TEST_CASE("/snapshot.json and the sum of /recent.json tell what /metrics tells")
         return columns;
     };
     CHECK(eventually([&] { return told() == 40; }));
+    // What a second tells of steps may come after what it tells of their columns.
+    REQUIRE(eventually([&] {
+        const auto now = watched.metrics();
+        return now.at("croupier_session_step_seconds_count{session=\"engine\"}") == 5 &&
+               now.contains("croupier_recent_step_seconds{session=\"engine\",quantile=\"0.99\"}");
+    }));
     const json session = json_at(watched.port, "/snapshot.json").at("sessions").at(0);
     CHECK(session.at("counters").at("columns_decided") == 40);
     const auto metrics = watched.metrics();

@@ -30,6 +30,8 @@ TEST_CASE("/metrics follows the steps that are decided") {
     CHECK(watched.metrics().at("croupier_steps_taken_total" + session) == 0);
     watched.engine.steps(3);
     REQUIRE(watched.engine.counted(24));
+    // The samplers count their own behind that.
+    watched.daemon.await_idle_samplers();
     watched.engine.submit();
     const auto after = watched.metrics();
     CHECK(after.at("croupier_steps_published_total" + session) == 4);

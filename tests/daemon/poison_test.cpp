@@ -14,7 +14,9 @@ using namespace croupier::testing;
 namespace {
 
 constexpr std::uint64_t kPoisoned = 3;
-constexpr const char* kImpatient = "{count: 2, heartbeat_timeout_ms: 300}";
+// For what hangs. What ends by itself needs none, within which a slow machine's sound samplers may show no
+// life.
+constexpr const char* kHeartbeatTimeout = "heartbeat_timeout_ms: 1000";
 
 client::Sequence poisoned(std::uint64_t seed) {
     client::Sequence sequence = SmallEngine::sequence(kPoisoned, EngineShape().vocab);
@@ -35,11 +37,9 @@ TEST_CASE("a column that ends or stalls samplers is answered after three of them
     const std::uint64_t seed = GENERATE(kHangs, kKillsItself, kExits, kBadAlloc, kAborts);
     const std::string threads = GENERATE("1", "3");
     INFO("poison " << seed - kPoisonFirst << ", threads " << threads);
-    // What ends by itself needs no timeout, within which a slow machine's sound samplers may show no life.
-    const std::string timeout = seed == kHangs ? "300" : "20000";
-    const DaemonProcess daemon(
-        "{count: 2, threads_per_sampler: " + threads + ", heartbeat_timeout_ms: " + timeout + "}", "",
-        POISONED_PATH);
+    const std::string timeout = seed == kHangs ? std::string(", ") + kHeartbeatTimeout : "";
+    const DaemonProcess daemon("{count: 2, threads_per_sampler: " + threads + timeout + "}", "",
+                               POISONED_PATH);
     SmallEngine engine(daemon.endpoint(), "engine");
     SmallEngine neighbour(daemon.endpoint(), "neighbour");
     admit_with_poison(engine, seed);
@@ -59,7 +59,7 @@ TEST_CASE("a column that ends or stalls samplers is answered after three of them
 
 TEST_CASE("a daemon with one sampler survives a poisoned column too") {
     const std::uint64_t seed = GENERATE(kHangs, kExits);
-    const DaemonProcess daemon("{count: 1, heartbeat_timeout_ms: 300}", "", POISONED_PATH);
+    const DaemonProcess daemon(std::string("{count: 1, ") + kHeartbeatTimeout + "}", "", POISONED_PATH);
     SmallEngine engine(daemon.endpoint(), "engine");
     SmallEngine neighbour(daemon.endpoint(), "neighbour");
     admit_with_poison(engine, seed);
@@ -73,7 +73,7 @@ TEST_CASE("a daemon with one sampler survives a poisoned column too") {
 }
 
 TEST_CASE("a column that ends samplers while its logits are awaited is answered when they are there") {
-    const DaemonProcess daemon(kImpatient, "", POISONED_PATH);
+    const DaemonProcess daemon(kTwoSamplers, "", POISONED_PATH);
     SmallEngine engine(daemon.endpoint(), "engine");
     admit_with_poison(engine, kAbortsInPreparation);
     const std::uint64_t number = engine.submit();
@@ -89,7 +89,7 @@ TEST_CASE("a column that ends samplers while its logits are awaited is answered 
 }
 
 TEST_CASE("a session that no sampler has the memory to attach ends no sampler") {
-    const DaemonProcess daemon(kImpatient, "", POISONED_PATH);
+    const DaemonProcess daemon(kTwoSamplers, "", POISONED_PATH);
     SmallEngine neighbour(daemon.endpoint(), "neighbour");
     neighbour.admit(8);
     neighbour.step();
@@ -105,7 +105,7 @@ TEST_CASE("a session that no sampler has the memory to attach ends no sampler") 
 }
 
 TEST_CASE("a token that was answered with an error is not in the log, and its position is asked for again") {
-    const DaemonProcess daemon(kImpatient, "", POISONED_PATH);
+    const DaemonProcess daemon(kTwoSamplers, "", POISONED_PATH);
     SmallEngine engine(daemon.endpoint(), "engine");
     admit_with_poison(engine, kAbortsBeforeCommit);
     for (int round = 0; round < 2; ++round) {

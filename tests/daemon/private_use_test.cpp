@@ -166,7 +166,13 @@ TEST_CASE("a stand-in whose engine and private daemon were killed removes what t
         while (true) ::pause();
     });
     ChildProcess daemon = place.start_daemon();
-    REQUIRE(eventually([&] { return !place.segments().empty(); }));
+    // Without a client there would be nothing to stand in for.
+    REQUIRE(eventually([&] {
+        const auto paths = place.segments();
+        if (paths.empty()) return false;
+        const auto segment = shm::Segment::attach(paths.front(), shm::Access::read_only);
+        return segment && segment.value().is_held(shm::Role::client);
+    }));
     REQUIRE(place.is_ready());
     ChildProcess beside =
         start_stand_in(place.segments().front(), "/dev/null", CROUPIERD_PATH, place.used_by());

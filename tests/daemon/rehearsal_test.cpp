@@ -47,7 +47,7 @@ TEST_CASE("tokens of an engine whose steps take their time are the reference's")
 }
 
 TEST_CASE("a column that ends samplers when its decision is rehearsed is decided when its logits are there") {
-    const DaemonProcess daemon("{count: 2, heartbeat_timeout_ms: 300}", "", POISONED_PATH);
+    const DaemonProcess daemon(kTwoSamplers, "", POISONED_PATH);
     SmallEngine engine(daemon.endpoint(), "engine", lean_shape(1));
     for (std::uint64_t uid = 1; uid <= 8; ++uid) {
         client::Sequence sequence = SmallEngine::sequence(uid, EngineShape().vocab);

@@ -57,7 +57,7 @@ TEST_CASE_METHOD(Decoding, "a session whose file was removed outlives all sample
         engine.steps(2);
     }
     // None of those that were there when the files were removed.
-    for (const pid_t sampler : samplers) CHECK(::kill(sampler, 0) != 0);
+    for (const pid_t sampler : samplers) CHECK(eventually([&] { return ::kill(sampler, 0) != 0; }));
     CHECK(engine.streams() == undisturbed(8));
     CHECK(eventually([&] { return daemon.says("its file was removed from " + daemon.shm_directory()); }));
     CHECK(eventually([&] { return daemon.says("this daemon's files were removed"); }));

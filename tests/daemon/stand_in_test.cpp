@@ -195,7 +195,7 @@ TEST_CASE("a column that ends or stalls a stand-in's samplers is answered, and i
     INFO("poison " << seed - kPoisonFirst);
     DaemonProcess daemon;
     SmallEngine engine(daemon.endpoint(), "engine");
-    const ChildProcess beside = stand_in(daemon, engine, POISONED_PATH, "300");
+    const ChildProcess beside = stand_in(daemon, engine, POISONED_PATH, seed == kHangs ? "1000" : "10000");
     daemon.kill_now();
     for (std::uint64_t uid = 1; uid <= 8; ++uid) {
         client::Sequence sequence = SmallEngine::sequence(uid, EngineShape().vocab);
@@ -259,10 +259,11 @@ TEST_CASE_METHOD(Decoding, "a stand-in that waits for samplers lets a daemon hav
     const ChildProcess beside = stand_in(daemon, engine);
     daemon.kill_now();
     REQUIRE(eventually([&] { return segment.is_held(shm::Role::daemon); }));
-    segment.header().wanted = 1;
+    // It asks until the samplers are gone, and takes the lock then.
+    daemon.start();
+    REQUIRE(eventually([&] { return daemon.says("requested it back"); }));
     REQUIRE(eventually([&] { return !segment.is_held(shm::Role::daemon); }));
     sampler.release(shm::Role::samplers);
-    daemon.start();
     engine.step();
     CHECK(answers_for(daemon.pid(), segment));
     CHECK(stand_ins(segment) == 0);

@@ -162,10 +162,10 @@ TEST_CASE("a block request for which there is no room yet is tried again, and no
     gpu_writer::StepWatcher watcher(
         files.segment, 0, {[&](const gpu_writer::WatchedStep&, const gpu_writer::BlockRequest& request) {
             if (request.column == 1 && refused++ < 3) return false;
+            ++answered;
             shm::BlockRequests(files.segment, 0, shm::writer_epochs(files.segment))
                 .answer(request.column, 0)
                 .store(request.word, std::memory_order_release);
-            ++answered;
             return true;
         }});
     gpu_writer::BegunStep step;
@@ -189,10 +189,10 @@ TEST_CASE("a block request whose word was answered 2^28 steps ago is answered", 
     std::atomic<int> answered = 0;
     gpu_writer::StepWatcher watcher(
         files.segment, 0, {[&](const gpu_writer::WatchedStep& step, const gpu_writer::BlockRequest& request) {
+            ++answered;
             shm::BlockRequests(files.segment, step.begun.step, shm::writer_epochs(files.segment))
                 .answer(request.column, 0)
                 .store(request.word, std::memory_order_release);
-            ++answered;
             return true;
         }});
     gpu_writer::BegunStep step;
@@ -251,9 +251,9 @@ TEST_CASE("what was on its way and will not come is answered once more", "[lean]
     std::vector<std::uint64_t> bits(requests.bits(0).size());
     bits[0] = 1;
     requests.ask(1, bits);
-    REQUIRE(soon([&] { return asked == 1; }));
+    REQUIRE(soon([&] { return asked >= 1; }));
     if (!rests) watcher.repeat_answers(0);
-    REQUIRE(soon([&] { return asked == 2; }));
+    REQUIRE(soon([&] { return asked >= 2; }));
     // After a second.
     REQUIRE(soon([&] { return rested > 0; }));
 }

@@ -18,6 +18,8 @@ namespace {
 
 constexpr std::chrono::milliseconds kAnsweredAtMost{200};
 constexpr std::chrono::milliseconds kLonger = 2 * kAnsweredAtMost;
+// For what must be asked within it.
+constexpr std::chrono::milliseconds kAnsweredSlowly{2000};
 
 // One writer of rank 0, with its watcher made by the test.
 struct Session {
@@ -78,9 +80,9 @@ TEST_CASE("the time until a step is sent is not part of the time for which it is
                  session.answer(request);
                  return true;
              }},
-        kAnsweredAtMost);
+        kAnsweredSlowly);
     watcher.watch(session.step);
-    std::this_thread::sleep_for(kLonger);
+    std::this_thread::sleep_for(2 * kAnsweredSlowly);
     session.send();
     session.ask(0);
     REQUIRE(soon([&] { return session.answered(); }));

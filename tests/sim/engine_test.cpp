@@ -34,7 +34,9 @@ TEST_CASE("a run without verification reports that, and the cost of columns") {
     CHECK(report.full_batches > 0);
     CHECK(report.full_batches <= report.steps);
     CHECK(report.daemon.samplers == 2);
-    CHECK(report.daemon.columns == report.tokens);
+    // A sampler counts a column after its token can be taken.
+    CHECK(report.daemon.columns <= report.tokens);
+    CHECK(report.daemon.columns + report.daemon.samplers >= report.tokens);
     CHECK(report.daemon.column_mean_us > 0.0);
     CHECK(report.daemon.sampler_bytes > 0);
     CHECK(report.daemon.supervisor_bytes > 0);

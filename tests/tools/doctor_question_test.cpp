@@ -230,8 +230,10 @@ TEST_CASE("doctor: a Python that hangs, fails or is none does not hold up the ot
     const auto hangs = told("./hangs --patience 400");
     place.write("parent", "#!/bin/sh\nsleep 600 &\necho $! >\"$(dirname \"$0\")/child\"\nwait\n");
     fs::permissions(place.path() / "parent", fs::perms(0755));
-    told("./parent --patience 2000");
-    const pid_t child = std::stoi(place.bytes_of("child"));
+    told("./parent --patience 6000");
+    const std::string written = place.bytes_of("child");
+    REQUIRE_FALSE(written.empty());
+    const pid_t child = std::stoi(written);
     // Whoever inherits it may not have reaped it yet.
     CHECK(eventually([&] { return has_ended(child); }));
     CHECK(hangs.level("engine.plugin") == "skipped");

@@ -221,11 +221,16 @@ TEST_CASE("first run: daemon and tools work although another user has created th
 
 TEST_CASE("first run: daemons of two users start, also if the port of the page is taken") {
     if (!shm::can_change_user()) return;
-    // The port is taken by this test or by a daemon of this host.
+    // The port is taken by this test once a daemon of another test has left it, or by a daemon of this host,
+    // which keeps it.
     const shm::FileDescriptor listener(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    const int reuse = 1;
+    REQUIRE(::setsockopt(listener.get(), SOL_SOCKET, SO_REUSEADDR, &reuse, sizeof(reuse)) == 0);
     const sockaddr_in address = loopback(9464);
-    if (::bind(listener.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0)
-        REQUIRE(::listen(listener.get(), 1) == 0);
+    const auto taken = [&] {
+        return ::bind(listener.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0;
+    };
+    if (eventually(taken)) REQUIRE(::listen(listener.get(), 1) == 0);
     User one;
     User other;
     one.start();

@@ -260,6 +260,8 @@ TEST_CASE("croupier trace writes the samplers' records of a running and of a dea
     const Workplace place;
     const std::string where = "-i " + daemon.instance() + " --shm-dir " + daemon.shm_directory();
     const bool dead = GENERATE(false, true);
+    // Its samplers write a column's record after its token.
+    daemon.await_idle_samplers();
     if (dead) daemon.kill_now();
     const Ended traced = place.run("trace --kept -o t.json " + where);
     INFO(traced.output);
