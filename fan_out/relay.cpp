@@ -19,6 +19,8 @@ using std::chrono::milliseconds;
 // The longest delay until the relay sees a stop, a dead daemon or a closed session. A record or a decided
 // step ends the wait at once.
 constexpr milliseconds kLook{20};
+// So long it waits for a root that took its hello and says nothing: another one may listen there by now.
+constexpr std::chrono::seconds kInOnePlace{30};
 // An earlier relay's place is free when the root has noticed that it left.
 constexpr milliseconds kBeforeAnotherTry{200};
 
@@ -84,10 +86,11 @@ bool Relay::join_and_serve(const std::atomic<bool>& stop) {
     };
     look();
     FanOutOptions group = group_;
+    const auto until = std::chrono::steady_clock::now() + kInOnePlace;
     // A relay that left and came again for each look could leave just when the scheduler has let it in.
     group.waits_on = [&] {
         say_waiting("");
-        return look();
+        return look() && std::chrono::steady_clock::now() < until;
     };
     auto joined = fan_out::open_fan_out(group);
     if (joined) {

@@ -153,7 +153,8 @@ void ZmqMember::greet_root() {
 
 std::string ZmqMember::why_not_joined() const {
     if (joined_as_ == 0) return "nobody listened there, or refused this member's key";
-    if (lost()) return "the root ended, or its connection was cut, before the group began, and no other came";
+    if (lost())
+        return "the root ended, or its connection was cut, before the group began, and none took its place";
     return "not all of the others joined";
 }
 

@@ -39,8 +39,9 @@ std::optional<pid_t> Chaos::pick_sampler(const std::string& shm_dir, const std::
     const proto::PlaneHeader& header = plane.value().header();
     std::vector<pid_t> running;
     for (std::uint32_t i = 0; i < std::min(header.sampler_count, proto::kMaxSamplers); ++i) {
-        const pid_t pid = header.samplers[i].pid.load();
+        // In this order: who runs has stored its pid.
         const bool runs = header.samplers[i].state.load() == proto::SamplerState::running;
+        const pid_t pid = header.samplers[i].pid.load();
         if (runs && pid > 0 && !killed_.contains(pid)) running.push_back(pid);
     }
     if (running.empty()) return std::nullopt;

@@ -227,17 +227,19 @@ void SamplerPool::follow_log_settings(std::size_t index) {
 
 std::chrono::milliseconds SamplerPool::longest_silence(std::size_t index) const {
     const std::chrono::milliseconds configured(config_.samplers.heartbeat_timeout_ms);
-    const bool starts = entry(index).state.load(std::memory_order_relaxed) == proto::SamplerState::starting;
+    const bool starts = entry(index).state.load(std::memory_order_acquire) == proto::SamplerState::starting;
     return starts ? std::max(configured, kStart) : configured;
 }
 
 void SamplerPool::listen(std::size_t index, std::chrono::nanoseconds awake) {
     Child& child = children_[index];
+    // Before the beat: whoever is seen running has sent its first one.
+    const auto longest = longest_silence(index);
     const std::uint64_t beat = entry(index).heartbeat_ns.load(std::memory_order_acquire);
     child.silence = beat == child.beat ? child.silence + awake : std::chrono::nanoseconds(0);
     child.beat = beat;
     follow_log_settings(index);
-    if (child.silence <= longest_silence(index)) return;
+    if (child.silence <= longest) return;
     const auto silent_ms = std::chrono::duration_cast<std::chrono::milliseconds>(child.silence).count();
     event_log::write(
         Event::sampler_hung, {{"sampler", index}, {"sampler_pid", child.pid}, {"silent_ms", silent_ms}},

@@ -26,4 +26,7 @@ enum PoisonSeed : std::uint64_t {
 // The memory ends while a sampler attaches a session of this name.
 constexpr const char* kUnattachable = "unattachable";
 
+// In the environment: the milliseconds that a sampler takes to start.
+constexpr const char* kSlowStart = "CROUPIER_TEST_SLOW_START_MS";
+
 }  // namespace croupier::testing

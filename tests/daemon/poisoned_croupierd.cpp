@@ -1,12 +1,15 @@
-// What the linker puts in the place of four functions of croupierd (--wrap in CMakeLists.txt).
+// What the linker puts in the place of five functions of croupierd (--wrap in CMakeLists.txt).
 #include <unistd.h>
 
+#include <chrono>
 #include <csignal>
 #include <cstdlib>
 #include <new>
+#include <thread>
 #include <utility>
 
 #include "daemon/worker/column_decider.h"
+#include "daemon/worker/sampler_process.h"
 #include "daemon/worker/session_view.h"
 #include "tests/daemon/poison.h"
 
@@ -62,6 +65,9 @@ void rehearse(SessionView&, const CheckedStep&, std::uint32_t, Lane, const Prepa
 Views real_make(shm::Segment, std::uint32_t, proto::StateTotals&) asm("__real_" MAKE_VIEW);
 Views make(shm::Segment, std::uint32_t, proto::StateTotals&) asm("__wrap_" MAKE_VIEW);
 
+int real_run(const daemon::SamplerOptions&) asm("__real_" RUN_SAMPLER);
+int run(const daemon::SamplerOptions&) asm("__wrap_" RUN_SAMPLER);
+
 DecidedColumn decide(SessionView& session, const CheckedStep& step, std::uint32_t column, Lane lane,
                      const PreparedRaces& races, sampler::Workspace& workspace) {
     const std::uint64_t seed = seed_of(session, step, column);
@@ -87,6 +93,12 @@ void rehearse(SessionView& session, const CheckedStep& step, std::uint32_t colum
 Views make(shm::Segment segment, std::uint32_t threads, proto::StateTotals& totals) {
     if (segment.name() == kUnattachable) throw std::bad_alloc();
     return real_make(std::move(segment), threads, totals);
+}
+
+int run(const daemon::SamplerOptions& options) {
+    if (const char* slow = std::getenv(kSlowStart))
+        std::this_thread::sleep_for(std::chrono::milliseconds(std::atoi(slow)));
+    return real_run(options);
 }
 
 }  // namespace croupier::testing

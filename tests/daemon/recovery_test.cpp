@@ -1,6 +1,7 @@
 // Whoever dies, at whatever moment: the streams go on, nothing is lost and nothing is decided twice.
 #include <catch2/catch.hpp>
 #include <csignal>
+#include <cstdlib>
 
 #include "shm/snapshot.h"
 #include "shm/step_claims.h"
@@ -8,6 +9,7 @@
 #include "testing/daemon_process.h"
 #include "testing/shared_object.h"
 #include "testing/small_engine.h"
+#include "tests/daemon/poison.h"
 #include "tests/daemon/served_engine.h"
 
 using namespace croupier;
@@ -118,6 +120,17 @@ TEST_CASE("columns that a killed sampler had claimed are decided again, once") {
     REQUIRE(eventually([&] { return daemon.sampler_restarts() == 1 && daemon.await_ready(); }));
     CHECK(counter_of(engine, SessionCounter::columns_redecided) == 1);
     CHECK(engine.counted(steps * 64));
+}
+
+TEST_CASE("a sampler may take longer to start than heartbeat_timeout_ms") {
+    ::setenv(kSlowStart, "2500", 1);
+    const DaemonProcess daemon("{count: 2, heartbeat_timeout_ms: 1000}", "", POISONED_PATH);
+    ::unsetenv(kSlowStart);
+    SmallEngine engine(daemon.endpoint(), "engine");
+    engine.admit(8);
+    engine.step();
+    CHECK(daemon.sampler_restarts() == 0);
+    CHECK_FALSE(daemon.says("sent no heartbeat"));
 }
 
 TEST_CASE("a sampler that hangs is killed after heartbeat_timeout_ms and replaced") {

@@ -112,7 +112,7 @@ TEST_CASE("a member waits for a root after the one that left before the group be
         REQUIRE_FALSE(alone);
         CHECK(alone.error().code == shm::Errc::timed_out);
         CHECK_THAT(alone.error().message, Contains("the root ended, or its connection was cut, before the "
-                                                   "group began, and no other came within 2000 ms"));
+                                                   "group began, and none took its place within 2000 ms"));
     }
 }
 

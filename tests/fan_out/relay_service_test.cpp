@@ -11,6 +11,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <fstream>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <sstream>
@@ -208,13 +209,16 @@ TEST_CASE("a relay keeps the place in a group that it has not yet heard of") {
     fan_out::Relay relay(group, "ipc://" + files.directory() + "/none.sock",
                          {.on_status = [](const std::string&) {}, .on_look = [&] { ++looks; }});
     std::thread running([&] { relay.run(stop); });
+    const auto end = [&](std::thread* thread) {
+        stop = true;
+        thread->join();
+    };
+    const std::unique_ptr<std::thread, decltype(end)> ended(&running, end);
     root.await_hello();
     const int before = looks;
     CHECK(eventually([&] { return looks > before + 2; }));
     root.send(proto::fan_out_frame(header_of(proto::FanOutKind::welcome), {}));
     CHECK(eventually([&] { return relay.counts().joined.load(); }));
-    stop = true;
-    running.join();
 }
 
 TEST_CASE("a relay reads its options from the environment, and refuses a name there that is none") {

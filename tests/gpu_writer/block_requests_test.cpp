@@ -252,8 +252,9 @@ TEST_CASE("what was on its way and will not come is answered once more", "[lean]
     bits[0] = 1;
     requests.ask(1, bits);
     REQUIRE(soon([&] { return asked >= 1; }));
+    const int before = asked;
     if (!rests) watcher.repeat_answers(0);
-    REQUIRE(soon([&] { return asked >= 2; }));
+    REQUIRE(soon([&] { return asked > before; }));
     // After a second.
     REQUIRE(soon([&] { return rested > 0; }));
 }

@@ -82,7 +82,7 @@ TEST_CASE("the time until a step is sent is not part of the time for which it is
              }},
         kAnsweredSlowly);
     watcher.watch(session.step);
-    std::this_thread::sleep_for(2 * kAnsweredSlowly);
+    std::this_thread::sleep_for(kAnsweredSlowly + kAnsweredAtMost);
     session.send();
     session.ask(0);
     REQUIRE(soon([&] { return session.answered(); }));

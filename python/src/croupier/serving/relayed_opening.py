@@ -15,7 +15,7 @@ from .opening import Opened
 from .options import Options
 from .shared_memory import without_room
 
-# The relay's process has to start, and asks for its place once a second.
+# The relay's process has to start, and looks for its root once a second.
 _JOIN_PATIENCE = 30.0
 _OPEN_PATIENCE = 30.0
 
