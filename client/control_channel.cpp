@@ -43,8 +43,7 @@ shm::Result<bool> is_answer(std::span<const std::uint8_t> bytes, const std::stri
 shm::Result<ControlChannel> ControlChannel::connect(zmq::context_t& context, const std::string& endpoint,
                                                     const CurveKeys& keys, milliseconds timeout) {
     if (auto forbidden = endpoint_forbidden(endpoint)) return *std::move(forbidden);
-    CROUPIER_TRY_VALUE(dealer, Dealer::connect(context, endpoint, keys));
-    dealer.watch(context);
+    CROUPIER_TRY_VALUE(dealer, Dealer::connect(context, endpoint, keys, Dealer::Watch::yes));
     return ControlChannel(std::move(dealer), timeout);
 }
 

@@ -73,8 +73,7 @@ shm::Result<bool> ControlForwarder::send(const wire::Message& message, std::span
     }
     if (auto forbidden = endpoint_forbidden(endpoint_)) return *std::move(forbidden);
     if (!dealer_) {
-        CROUPIER_TRY_VALUE(dealer, Dealer::connect(context_, endpoint_, {}));
-        dealer.watch(context_);
+        CROUPIER_TRY_VALUE(dealer, Dealer::connect(context_, endpoint_, {}, Dealer::Watch::yes));
         dealer_.emplace(std::move(dealer));
     }
     (void)dealer_->was_cut_off();  // before this request

@@ -26,7 +26,7 @@ class DaemonLink {
     const SessionFacts& facts() const { return facts_; }
     shm::Result<bool> configure(bool decisions_over_zmq);
     // Another connection to a daemon of this host.
-    shm::Result<Dealer> connect() { return Dealer::connect(context_, endpoint_, keys_); }
+    shm::Result<Dealer> connect() { return Dealer::connect(context_, endpoint_, keys_, Dealer::Watch::no); }
     shm::Result<bool> close();
 
   private:

@@ -29,10 +29,23 @@ shm::Result<bool> use_curve(zmq::socket_t& socket, const std::string& endpoint, 
     return true;
 }
 
+zmq::socket_t monitor_of(zmq::socket_t& socket, zmq::context_t& context) {
+    static std::atomic<std::uint64_t> number{0};
+    const std::string place = "inproc://watch-" + std::to_string(++number);
+    zmq_socket_monitor(socket.handle(), place.c_str(),
+                       ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_DISCONNECTED);
+    zmq::socket_t monitor(context, zmq::socket_type::pair);
+    monitor.set(zmq::sockopt::linger, 0);
+    // Nor does it go on while the reader has no room: a daemon may come and go often between two requests.
+    monitor.set(zmq::sockopt::rcvhwm, 0);
+    monitor.connect(place);
+    return monitor;
+}
+
 }  // namespace
 
 shm::Result<Dealer> Dealer::connect(zmq::context_t& context, const std::string& endpoint,
-                                    const CurveKeys& keys) {
+                                    const CurveKeys& keys, Watch watch) {
     if (const auto fault = proto::endpoint_fault(endpoint)) return shm::fail(shm::Errc::bad_argument, *fault);
     zmq::socket_t socket(context, zmq::socket_type::dealer);
     socket.set(zmq::sockopt::linger, 0);
@@ -41,6 +54,8 @@ shm::Result<Dealer> Dealer::connect(zmq::context_t& context, const std::string& 
     if (endpoint.starts_with("tcp://")) {
         CROUPIER_TRY(use_curve(socket, endpoint, keys));
     }
+    // Before it connects: a handshake may be over before connect() returns.
+    zmq::socket_t monitor = watch == Watch::yes ? monitor_of(socket, context) : zmq::socket_t();
     try {
         socket.connect(endpoint);
     } catch (const zmq::error_t& error) {
@@ -48,22 +63,18 @@ shm::Result<Dealer> Dealer::connect(zmq::context_t& context, const std::string& 
                                                       error.what() +
                                                       "; it should be ipc://<path> or tcp://<host>:<port>");
     }
-    return Dealer(std::move(socket), endpoint);
+    return Dealer(std::move(socket), std::move(monitor), endpoint);
+}
+
+// The monitor ends before its reader is destroyed: libzmq would wait for another one, and do nothing else for
+// all connections of the context.
+Dealer::~Dealer() {
+    if (monitor_) zmq_socket_monitor(socket_.handle(), nullptr, 0);
 }
 
 void Dealer::send(const std::uint8_t* bytes, std::size_t size) {
     // If the queue is full, the daemon does not read: the caller sees a timeout.
     socket_.send(zmq::buffer(bytes, size), zmq::send_flags::dontwait);
-}
-
-void Dealer::watch(zmq::context_t& context) {
-    static std::atomic<std::uint64_t> number{0};
-    const std::string place = "inproc://watch-" + std::to_string(++number);
-    zmq_socket_monitor(socket_.handle(), place.c_str(),
-                       ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_DISCONNECTED);
-    monitor_ = zmq::socket_t(context, zmq::socket_type::pair);
-    monitor_.set(zmq::sockopt::linger, 0);
-    monitor_.connect(place);
 }
 
 bool Dealer::was_cut_off() {

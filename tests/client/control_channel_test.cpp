@@ -161,3 +161,24 @@ TEST_CASE("a question that finds no answer times out") {
     CHECK(asked.result.error().code == shm::Errc::timed_out);
     CHECK_THAT(asked.result.error().message, Contains(wire.endpoint));
 }
+
+// A handshake may be over before connect() has returned.
+TEST_CASE("a request that ends its connection is told at once, however soon the connection was there") {
+    const testing::ShmDirectory directory;
+    const std::string endpoint = "ipc://" + directory.path() + "/control.sock";
+    zmq::context_t of_daemon;
+    zmq::socket_t daemon(of_daemon, zmq::socket_type::router);
+    daemon.set(zmq::sockopt::maxmsgsize, std::int64_t{4096});
+    daemon.bind(endpoint);
+    zmq::context_t context;
+    const std::string name(8000, 'n');
+    for (int round = 0; round < 1000; ++round) {
+        auto channel = need(ControlChannel::connect(context, endpoint, {}, std::chrono::milliseconds(5000)));
+        flatbuffers::FlatBufferBuilder builder;
+        const auto question = wire::CreateOpenDirect(builder, name.c_str());
+        const auto result = channel.ask<wire::SessionInfo>(builder, question, [](const auto&) {});
+        REQUIRE_FALSE(result);
+        INFO("round " << round);
+        REQUIRE_THAT(result.error().message, Contains("ended the connection during a request of"));
+    }
+}

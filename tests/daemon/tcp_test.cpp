@@ -142,6 +142,8 @@ TEST_CASE("an unknown key, a wrong server key and no key at all are refused over
     plain.connect(setup.control);
     zmq::pollitem_t item{monitor.handle(), 0, ZMQ_POLLIN, 0};
     CHECK(zmq::poll(&item, 1, std::chrono::seconds(20)) == 1);
+    // Before its reader goes, for which libzmq would wait.
+    zmq_socket_monitor(plain.handle(), nullptr, 0);
 
     SmallEngine engine(setup.control, "engine", setup.shape(setup.client));
     engine.admit(8);
