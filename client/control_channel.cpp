@@ -57,10 +57,12 @@ shm::Result<std::vector<std::uint8_t>> ControlChannel::exchange(const flatbuffer
         if (left <= milliseconds::zero())
             return endpoint_silent(dealer_.endpoint(), static_cast<long>(timeout_.count()));
         auto bytes = dealer_.receive(left);
+        const bool cut_off = !bytes && dealer_.was_cut_off();
+        // What came before the end of the connection is there now.
+        if (cut_off) bytes = dealer_.receive(milliseconds::zero());
         if (!bytes) {
             const bool may_be_too_large = builder.GetSize() > kLeastLimit;
-            if (dealer_.was_cut_off() && may_be_too_large)
-                return request_cut_off(dealer_.endpoint(), builder.GetSize());
+            if (cut_off && may_be_too_large) return request_cut_off(dealer_.endpoint(), builder.GetSize());
             continue;
         }
         CROUPIER_TRY_VALUE(answers, is_answer(*bytes, dealer_.endpoint(), request, wanted));

@@ -114,7 +114,9 @@ std::optional<std::vector<std::uint8_t>> ControlForwarder::news() {
     auto answer = dealer_->receive(std::chrono::milliseconds::zero());
     if (!answer) {
         if (!dealer_->was_cut_off()) return std::nullopt;
-        return refusal(asked_, request_cut_off(endpoint_, std::exchange(asked_bytes_, 0)));
+        // What came before the end of the connection is there now.
+        answer = dealer_->receive(std::chrono::milliseconds::zero());
+        if (!answer) return refusal(asked_, request_cut_off(endpoint_, std::exchange(asked_bytes_, 0)));
     }
     const wire::Message* message = message_in(*answer);
     if (message == nullptr || message->request() != asked_) return answer;

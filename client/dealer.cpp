@@ -32,8 +32,9 @@ shm::Result<bool> use_curve(zmq::socket_t& socket, const std::string& endpoint, 
 zmq::socket_t monitor_of(zmq::socket_t& socket, zmq::context_t& context) {
     static std::atomic<std::uint64_t> number{0};
     const std::string place = "inproc://watch-" + std::to_string(++number);
-    zmq_socket_monitor(socket.handle(), place.c_str(),
-                       ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_DISCONNECTED);
+    if (zmq_socket_monitor(socket.handle(), place.c_str(),
+                           ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_DISCONNECTED) != 0)
+        throw zmq::error_t();
     zmq::socket_t monitor(context, zmq::socket_type::pair);
     monitor.set(zmq::sockopt::linger, 0);
     // Nor does it go on while the reader has no room: a daemon may come and go often between two requests.
@@ -56,14 +57,15 @@ shm::Result<Dealer> Dealer::connect(zmq::context_t& context, const std::string& 
     }
     // Before it connects: a handshake may be over before connect() returns.
     zmq::socket_t monitor = watch == Watch::yes ? monitor_of(socket, context) : zmq::socket_t();
+    Dealer dealer(std::move(socket), std::move(monitor), endpoint);
     try {
-        socket.connect(endpoint);
+        dealer.socket_.connect(endpoint);
     } catch (const zmq::error_t& error) {
         return shm::fail(shm::Errc::bad_argument, "cannot connect to endpoint " + endpoint + ": " +
                                                       error.what() +
                                                       "; it should be ipc://<path> or tcp://<host>:<port>");
     }
-    return Dealer(std::move(socket), std::move(monitor), endpoint);
+    return dealer;
 }
 
 // The monitor ends before its reader is destroyed: libzmq would wait for another one, and do nothing else for

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstring>
 #include <deque>
+#include <exception>
 #include <thread>
 
 #include "fan_out/nccl_broadcast.h"
@@ -95,8 +96,13 @@ class NcclRoot final : public NcclEnd {
 NcclRoot::~NcclRoot() {
     // Destroying the communicator drops the records that it has not delivered.
     const auto deadline = Clock::now() + kLinger;
-    while (gpus_ && received_by_all() < sent_ && Clock::now() < deadline) {
-        if (const auto heard = hear(kLook); !heard) (void)fail_for_good(heard.error());
+    try {
+        while (gpus_ && received_by_all() < sent_ && Clock::now() < deadline) {
+            if (const auto heard = hear(kLook); !heard) (void)fail_for_good(heard.error());
+        }
+    } catch (const std::exception&) {
+        // A signal interrupted it: what is not received by now is lost.
+        gpus_.reset();
     }
     if (!gpus_ || received_by_all() < sent_) control_->skip_farewell();
 }

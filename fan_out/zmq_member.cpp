@@ -26,7 +26,9 @@ constexpr const char* kMonitor = "inproc://croupier.fan-out.connection";
 class Connection {
   public:
     Connection(zmq::context_t& context, zmq::socket_t& socket) : events_(context, zmq::socket_type::pair) {
-        zmq_socket_monitor(socket.handle(), kMonitor, ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_DISCONNECTED);
+        if (zmq_socket_monitor(socket.handle(), kMonitor,
+                               ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_DISCONNECTED) != 0)
+            throw zmq::error_t();
         // libzmq would wait for room, and do nothing else.
         events_.set(zmq::sockopt::rcvhwm, 0);
         events_.connect(kMonitor);

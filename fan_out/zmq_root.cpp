@@ -324,7 +324,10 @@ shm::Result<std::optional<Answer>> ZmqRoot::receive_answer(milliseconds timeout)
             return answer;
         }
         CROUPIER_TRY(beat_when_due());
-        if (left == milliseconds::zero()) return answer;
+        if (left != milliseconds::zero()) continue;
+        // The beat may have reset the descriptor behind an answer that has come since.
+        take_in(milliseconds::zero());
+        if (answers_.empty()) return answer;
     }
 }
 

@@ -34,6 +34,9 @@ class Peer {
   public:
     Peer(const std::string& endpoint, std::size_t requests, std::function<Answers(std::uint64_t)> answer)
         : socket_(context_, zmq::socket_type::router) {
+        socket_.set(zmq::sockopt::linger, 0);
+        // A client may give up before its request was sent.
+        socket_.set(zmq::sockopt::rcvtimeo, 20000);
         socket_.bind(endpoint);
         thread_ = std::jthread([this, requests, answer = std::move(answer)] {
             for (std::size_t i = 0; i < requests; ++i) serve(answer);
@@ -180,5 +183,36 @@ TEST_CASE("a request that ends its connection is told at once, however soon the 
         REQUIRE_FALSE(result);
         INFO("round " << round);
         REQUIRE_THAT(result.error().message, Contains("ended the connection during a request of"));
+    }
+}
+
+TEST_CASE("an answer that came before its connection ended is not taken for none") {
+    const testing::ShmDirectory directory;
+    const std::string name(8000, 'n');
+    for (int round = 0; round < 300; ++round) {
+        const std::string endpoint = "ipc://" + directory.path() + "/" + std::to_string(round);
+        const std::jthread daemon([&endpoint] {
+            zmq::context_t context;
+            zmq::socket_t socket(context, zmq::socket_type::router);
+            socket.set(zmq::sockopt::rcvtimeo, 20000);
+            socket.set(zmq::sockopt::linger, 20000);
+            socket.bind(endpoint);
+            zmq::message_t identity;
+            zmq::message_t body;
+            if (!socket.recv(identity) || !socket.recv(body)) return;
+            const Bytes answer = message(wire::GetMessage(body.data())->request(), [](auto& builder) {
+                return wire::CreateRefusalDirect(builder, 0, "it drains");
+            });
+            socket.send(identity, zmq::send_flags::sndmore);
+            socket.send(zmq::buffer(answer));
+        });
+        zmq::context_t context;
+        auto channel = need(ControlChannel::connect(context, endpoint, {}, kAmple));
+        flatbuffers::FlatBufferBuilder builder;
+        const auto question = wire::CreateOpenDirect(builder, name.c_str());
+        const auto result = channel.ask<wire::SessionInfo>(builder, question, [](const auto&) {});
+        REQUIRE_FALSE(result);
+        INFO("round " << round);
+        REQUIRE(result.error().message == "it drains");
     }
 }
