@@ -8,6 +8,7 @@
 
 #include "proto/curve.h"
 #include "proto/endpoint.h"
+#include "proto/zmq_calls.h"
 
 namespace croupier::client {
 namespace {
@@ -29,18 +30,10 @@ shm::Result<bool> use_curve(zmq::socket_t& socket, const std::string& endpoint, 
     return true;
 }
 
-zmq::socket_t monitor_of(zmq::socket_t& socket, zmq::context_t& context) {
+zmq::socket_t watch_of(zmq::socket_t& socket, zmq::context_t& context) {
     static std::atomic<std::uint64_t> number{0};
-    const std::string place = "inproc://watch-" + std::to_string(++number);
-    if (zmq_socket_monitor(socket.handle(), place.c_str(),
-                           ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_DISCONNECTED) != 0)
-        throw zmq::error_t();
-    zmq::socket_t monitor(context, zmq::socket_type::pair);
-    monitor.set(zmq::sockopt::linger, 0);
-    // Nor does it go on while the reader has no room: a daemon may come and go often between two requests.
-    monitor.set(zmq::sockopt::rcvhwm, 0);
-    monitor.connect(place);
-    return monitor;
+    return proto::monitor_of(context, socket, "inproc://watch-" + std::to_string(++number),
+                             ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_DISCONNECTED);
 }
 
 }  // namespace
@@ -56,10 +49,10 @@ shm::Result<Dealer> Dealer::connect(zmq::context_t& context, const std::string& 
         CROUPIER_TRY(use_curve(socket, endpoint, keys));
     }
     // Before it connects: a handshake may be over before connect() returns.
-    zmq::socket_t monitor = watch == Watch::yes ? monitor_of(socket, context) : zmq::socket_t();
+    zmq::socket_t monitor = watch == Watch::yes ? watch_of(socket, context) : zmq::socket_t();
     Dealer dealer(std::move(socket), std::move(monitor), endpoint);
     try {
-        dealer.socket_.connect(endpoint);
+        proto::uninterrupted([&] { dealer.socket_.connect(endpoint); });
     } catch (const zmq::error_t& error) {
         return shm::fail(shm::Errc::bad_argument, "cannot connect to endpoint " + endpoint + ": " +
                                                       error.what() +
@@ -76,16 +69,17 @@ Dealer::~Dealer() {
 
 void Dealer::send(const std::uint8_t* bytes, std::size_t size) {
     // If the queue is full, the daemon does not read: the caller sees a timeout.
-    socket_.send(zmq::buffer(bytes, size), zmq::send_flags::dontwait);
+    proto::uninterrupted([&] { return socket_.send(zmq::buffer(bytes, size), zmq::send_flags::dontwait); });
 }
 
 bool Dealer::was_cut_off() {
     bool was = false;
-    zmq::message_t event;
-    while (monitor_ && monitor_.recv(event, zmq::recv_flags::dontwait)) {
+    while (monitor_) {
+        const auto frames = proto::receive_frames(monitor_, zmq::recv_flags::dontwait);
+        if (frames.empty()) break;
+        const zmq::message_t& event = frames.front();  // the endpoint follows
         std::uint16_t kind = 0;
         if (event.size() >= sizeof(kind)) std::memcpy(&kind, event.data(), sizeof(kind));
-        while (event.more() && monitor_.recv(event, zmq::recv_flags::none)) continue;  // the endpoint
         was = was || (is_connected_ && kind == ZMQ_EVENT_DISCONNECTED);
         is_connected_ = kind == ZMQ_EVENT_HANDSHAKE_SUCCEEDED;
     }

@@ -1,9 +1,11 @@
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 
 #include "fan_out/zmq_fan_out.h"
 #include "fan_out/zmq_wire.h"
+#include "proto/zmq_calls.h"
 
 namespace croupier::fan_out {
 
@@ -25,23 +27,18 @@ constexpr const char* kMonitor = "inproc://croupier.fan-out.connection";
 // The state of the connection, as libzmq's own thread reports it.
 class Connection {
   public:
-    Connection(zmq::context_t& context, zmq::socket_t& socket) : events_(context, zmq::socket_type::pair) {
-        if (zmq_socket_monitor(socket.handle(), kMonitor,
-                               ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_DISCONNECTED) != 0)
-            throw zmq::error_t();
-        // libzmq would wait for room, and do nothing else.
-        events_.set(zmq::sockopt::rcvhwm, 0);
-        events_.connect(kMonitor);
-    }
+    Connection(zmq::context_t& context, zmq::socket_t& socket)
+        : events_(proto::monitor_of(context, socket, kMonitor,
+                                    ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_DISCONNECTED)) {}
 
     zmq::socket_t& events() { return events_; }
     void look() {
-        zmq::message_t event;
-        while (events_.recv(event, zmq::recv_flags::dontwait)) {
+        while (true) {
+            const auto frames = proto::receive_frames(events_, zmq::recv_flags::dontwait);
+            if (frames.empty()) return;
+            const zmq::message_t& event = frames.front();  // the address follows
             std::uint16_t number = 0;
             if (event.size() >= sizeof(number)) std::memcpy(&number, event.data(), sizeof(number));
-            zmq::message_t address;
-            (void)events_.recv(address, zmq::recv_flags::none);
             up_ = number == ZMQ_EVENT_HANDSHAKE_SUCCEEDED;
             made_ += up_ ? 1 : 0;
         }
@@ -59,7 +56,7 @@ class ZmqMember final : public FanOut {
   public:
     explicit ZmqMember(const FanOutOptions& options) : options_(options) {}
     ~ZmqMember() override {
-        // Ends before its reader is destroyed: libzmq writes events to no other socket.
+        // The monitor ends before its reader (proto/zmq_calls.h).
         if (socket_) zmq_socket_monitor(socket_.handle(), nullptr, 0);
     }
 
@@ -116,7 +113,7 @@ shm::Result<bool> ZmqMember::begin() {
     socket_.set(zmq::sockopt::rcvhwm, 0);
     connection_.emplace(context_, socket_);
     try {
-        socket_.connect(options_.endpoint);
+        proto::uninterrupted([&] { socket_.connect(options_.endpoint); });
     } catch (const zmq::error_t& error) {
         return shm::fail(Errc::bad_argument, "cannot connect to endpoint " + options_.endpoint + ": " +
                                                  error.what() +
@@ -133,11 +130,14 @@ bool ZmqMember::send_frame(FanOutKind kind, std::uint64_t number, std::span<cons
     header.member = options_.member;
     header.members = options_.members;
     const auto bytes = proto::fan_out_frame(header, payload);
-    return socket_.send(zmq::buffer(bytes), zmq::send_flags::dontwait).has_value();
+    return proto::send_frames(socket_, std::array{zmq::const_buffer(zmq::buffer(bytes))},
+                              zmq::send_flags::dontwait);
 }
 
 shm::Result<bool> ZmqMember::next_frame() {
-    if (!socket_.recv(bytes_, zmq::recv_flags::dontwait)) return false;
+    auto frames = proto::receive_frames(socket_, zmq::recv_flags::dontwait);
+    if (frames.empty()) return false;
+    bytes_ = std::move(frames.front());
     if (auto fault = read_fan_out_frame({bytes_.data<std::uint8_t>(), bytes_.size()}, frame_)) {
         return fail_for_good(Errc::wrong_version, *fault);
     }

@@ -3,12 +3,11 @@
 #include <cerrno>
 #include <deque>
 #include <exception>
-#include <iterator>
-#include <zmq_addon.hpp>
 
 #include "fan_out/zmq_fan_out.h"
 #include "fan_out/zmq_wire.h"
 #include "proto/curve.h"
+#include "proto/zmq_calls.h"
 #include "shm/random_number.h"
 
 namespace croupier::fan_out {
@@ -105,12 +104,8 @@ void ZmqRoot::say_farewell() {
     const auto deadline = Clock::now() + kFarewell;
     while (received_by_all() < sent_ && Clock::now() < deadline) {
         answers_.clear();
-        try {
-            take_in(kBetweenLooks);
-            if (!beat_when_due()) return;
-        } catch (const zmq::error_t& error) {
-            if (error.num() != EINTR) throw;
-        }
+        take_in(kBetweenLooks);
+        if (!beat_when_due()) return;
     }
 }
 
@@ -127,7 +122,7 @@ shm::Result<bool> ZmqRoot::begin() {
     // The window bounds the queue. A second bound could refuse a record that some members already have.
     socket_.set(zmq::sockopt::sndhwm, 0);
     try {
-        socket_.bind(options_.endpoint);
+        proto::uninterrupted([&] { socket_.bind(options_.endpoint); });
     } catch (const zmq::error_t& error) {
         return shm::fail(
             error.num() == EACCES ? Errc::permission_denied : Errc::bad_argument,
@@ -192,8 +187,8 @@ void ZmqRoot::take_in(milliseconds timeout) {
     const Readable ready = wait_for_either(socket_, door_.socket(), timeout);
     if (ready.second) answer_door();
     while (ready.first && answers_.size() < kMostAnswers) {
-        std::vector<zmq::message_t> frames;
-        if (!zmq::recv_multipart(socket_, std::back_inserter(frames), zmq::recv_flags::dontwait)) return;
+        const auto frames = proto::receive_frames(socket_, zmq::recv_flags::dontwait);
+        if (frames.empty()) return;
         if (frames.size() != 2) {
             last_refused_ =
                 "its message had " + std::to_string(frames.size() - 1) + " frames, a member's has 1";
@@ -245,7 +240,7 @@ bool ZmqRoot::send_frame(const std::string& identity, FanOutKind kind, std::uint
     const auto bytes = proto::fan_out_frame(header, payload);
     try {
         const std::array<zmq::const_buffer, 2> frames = {zmq::buffer(identity), zmq::buffer(bytes)};
-        return zmq::send_multipart(socket_, frames, zmq::send_flags::dontwait).has_value();
+        return proto::send_frames(socket_, frames, zmq::send_flags::dontwait);
     } catch (const zmq::error_t& error) {
         if (error.num() == EHOSTUNREACH) return false;
         throw;

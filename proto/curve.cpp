@@ -2,11 +2,10 @@
 
 #include <array>
 #include <cstdint>
-#include <iterator>
 #include <vector>
-#include <zmq_addon.hpp>
 
 #include "proto/endpoint.h"
+#include "proto/zmq_calls.h"
 
 namespace croupier::proto {
 namespace {
@@ -63,12 +62,12 @@ std::string not_a_key(const std::string& endpoint, const zmq::error_t& error) {
 }
 
 ZapDoor::ZapDoor(zmq::context_t& context) : socket_(context, zmq::socket_type::rep) {
-    socket_.bind("inproc://zeromq.zap.01");
+    uninterrupted([&] { socket_.bind("inproc://zeromq.zap.01"); });
 }
 
 std::optional<ZapRequest> ZapDoor::receive(zmq::recv_flags flags) {
-    std::vector<zmq::message_t> frames;
-    if (!zmq::recv_multipart(socket_, std::back_inserter(frames), flags)) return std::nullopt;
+    const std::vector<zmq::message_t> frames = receive_frames(socket_, flags);
+    if (frames.empty()) return std::nullopt;
     ZapRequest request;
     if (frames.size() > 1) request.id = frames[1].to_string();
     if (frames.size() > 3) request.address = frames[3].to_string();
@@ -85,7 +84,7 @@ void ZapDoor::answer(const ZapRequest& request, bool welcome, const std::string&
         zmq::str_buffer(""),
         zmq::buffer(user),
         zmq::str_buffer("")};
-    zmq::send_multipart(socket_, frames);
+    send_frames(socket_, frames, zmq::send_flags::none);
 }
 
 }  // namespace croupier::proto

@@ -8,6 +8,7 @@
 #include <random>
 
 #include "proto/fan_out_frame.h"
+#include "testing/frequent_signals.h"
 #include "testing/session_files.h"
 #include "tests/daemon/loopback.h"
 #include "tests/fan_out/fan_out_peer.h"
@@ -325,6 +326,17 @@ TEST_CASE("on one host a group needs no keys, and a place is taken once") {
     CHECK_THAT(second.said(), Contains("member 1 of 2 is in this group already"));
     group.send(Record{1});
     CHECK(group.answer().bytes == Record{1});
+    group.end();
+}
+
+TEST_CASE("signals that an engine handles fail no call of a root") {
+    Group group(tcp_options(Transport::zmq, 2), PeerTask::echo);
+    const FrequentSignals signals;
+    for (std::uint64_t number = 0; number < 5000; ++number) {
+        const Record record = numbered(number, 8);
+        group.send(record);
+        REQUIRE(group.answer().bytes == record);
+    }
     group.end();
 }
 
