@@ -3,7 +3,6 @@
 #include <array>
 #include <atomic>
 #include <cerrno>
-#include <cstring>
 #include <utility>
 
 #include "proto/curve.h"
@@ -75,11 +74,8 @@ void Dealer::send(const std::uint8_t* bytes, std::size_t size) {
 bool Dealer::was_cut_off() {
     bool was = false;
     while (monitor_) {
-        const auto frames = proto::receive_frames(monitor_, zmq::recv_flags::dontwait);
-        if (frames.empty()) break;
-        const zmq::message_t& event = frames.front();  // the endpoint follows
-        std::uint16_t kind = 0;
-        if (event.size() >= sizeof(kind)) std::memcpy(&kind, event.data(), sizeof(kind));
+        const auto kind = proto::next_event(monitor_);
+        if (!kind) break;
         was = was || (is_connected_ && kind == ZMQ_EVENT_DISCONNECTED);
         is_connected_ = kind == ZMQ_EVENT_HANDSHAKE_SUCCEEDED;
     }

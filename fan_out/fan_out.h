@@ -31,8 +31,8 @@ struct FanOutOptions {
     std::int32_t device = 0;    // of CUDA, with NCCL
     std::chrono::milliseconds join_timeout{5000};
     std::uint32_t window = 64;  // records in flight to the slowest member
-    // Of a member, asked each time join_timeout has passed while a root is connected that was told of it:
-    // true waits as long again, for it may have a place in the group by now. Empty: it gives up.
+    // For a member: called each time join_timeout passes while it is connected to a root and has said hello.
+    // True: wait for another join_timeout, because the root may have let it in already. Empty: give up.
     std::function<bool()> waits_on = nullptr;
 };
 

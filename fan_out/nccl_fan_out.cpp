@@ -101,7 +101,7 @@ NcclRoot::~NcclRoot() {
             if (const auto heard = hear(kLook); !heard) (void)fail_for_good(heard.error());
         }
     } catch (const std::exception&) {
-        // A signal interrupted it: what is not received by now is lost.
+        // As after a failed hearing: what is not received by now is lost.
         gpus_.reset();
     }
     if (!gpus_ || received_by_all() < sent_) control_->skip_farewell();

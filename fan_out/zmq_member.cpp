@@ -1,7 +1,5 @@
 #include <algorithm>
 #include <array>
-#include <cerrno>
-#include <cstring>
 
 #include "fan_out/zmq_fan_out.h"
 #include "fan_out/zmq_wire.h"
@@ -33,13 +31,8 @@ class Connection {
 
     zmq::socket_t& events() { return events_; }
     void look() {
-        while (true) {
-            const auto frames = proto::receive_frames(events_, zmq::recv_flags::dontwait);
-            if (frames.empty()) return;
-            const zmq::message_t& event = frames.front();  // the address follows
-            std::uint16_t number = 0;
-            if (event.size() >= sizeof(number)) std::memcpy(&number, event.data(), sizeof(number));
-            up_ = number == ZMQ_EVENT_HANDSHAKE_SUCCEEDED;
+        while (const auto event = proto::next_event(events_)) {
+            up_ = event == ZMQ_EVENT_HANDSHAKE_SUCCEEDED;
             made_ += up_ ? 1 : 0;
         }
     }

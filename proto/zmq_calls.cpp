@@ -1,5 +1,7 @@
 #include "proto/zmq_calls.h"
 
+#include <cstring>
+
 namespace croupier::proto {
 
 zmq::socket_t monitor_of(zmq::context_t& context, zmq::socket_t& socket, const std::string& place,
@@ -13,6 +15,15 @@ zmq::socket_t monitor_of(zmq::context_t& context, zmq::socket_t& socket, const s
     });
     uninterrupted([&] { reader.connect(place); });
     return reader;
+}
+
+std::optional<std::uint16_t> next_event(zmq::socket_t& reader) {
+    const auto frames = receive_frames(reader, zmq::recv_flags::dontwait);
+    if (frames.empty()) return std::nullopt;
+    const zmq::message_t& event = frames.front();  // the endpoint follows
+    std::uint16_t number = 0;
+    if (event.size() >= sizeof(number)) std::memcpy(&number, event.data(), sizeof(number));
+    return number;
 }
 
 // Once a first frame is accepted, libzmq has room for the others.

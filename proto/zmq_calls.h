@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cerrno>
+#include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -25,6 +27,9 @@ auto uninterrupted(Call&& call) {
 // libzmq waits for another one, and does nothing else for all connections of the context.
 zmq::socket_t monitor_of(zmq::context_t& context, zmq::socket_t& socket, const std::string& place,
                          int events);
+
+// Reads the number of the next event from such a reader. Nothing: no event has come.
+std::optional<std::uint16_t> next_event(zmq::socket_t& reader);
 
 // False: there is no room, and nothing was sent.
 bool send_frames(zmq::socket_t& socket, std::span<const zmq::const_buffer> frames, zmq::send_flags flags);

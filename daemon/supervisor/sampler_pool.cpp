@@ -233,7 +233,7 @@ std::chrono::milliseconds SamplerPool::longest_silence(std::size_t index) const 
 
 void SamplerPool::listen(std::size_t index, std::chrono::nanoseconds awake) {
     Child& child = children_[index];
-    // Before the beat: whoever is seen running has sent its first one.
+    // Read before the heartbeat: a sampler sends its first one before it says that it is running.
     const auto longest = longest_silence(index);
     const std::uint64_t beat = entry(index).heartbeat_ns.load(std::memory_order_acquire);
     child.silence = beat == child.beat ? child.silence + awake : std::chrono::nanoseconds(0);

@@ -54,7 +54,8 @@ class Sampler {
         // What the one before had derived went with it.
         entry.states.bytes.store(0, std::memory_order_relaxed);
         entry.states.states.store(0, std::memory_order_relaxed);
-        // The supervisor may not have stored it yet, and whoever sees this one running looks at its pid.
+        // Before the state: who sees a running sampler reads its pid, and the supervisor may not have stored
+        // it yet.
         entry.pid.store(::getpid(), std::memory_order_relaxed);
         entry.state.store(proto::SamplerState::running, std::memory_order_release);
         while (!sampler_is_told_to_end()) turn();

@@ -2,6 +2,7 @@
 #include <catch2/catch.hpp>
 #include <random>
 
+#include "proto/zmq_calls.h"
 #include "testing/daemon_process.h"
 #include "testing/small_engine.h"
 #include "tests/daemon/control_peer.h"
@@ -187,9 +188,8 @@ TEST_CASE("a message beyond max_message_bytes costs its sender the connection an
     SmallEngine engine(sizes.endpoint() + "2", "engine");
     engine.admit(8);
     ControlPeer peer(sizes.endpoint() + "2");
-    zmq::socket_t monitor(peer.context(), zmq::socket_type::pair);
-    zmq_socket_monitor(peer.socket().handle(), "inproc://monitor", ZMQ_EVENT_DISCONNECTED);
-    monitor.connect("inproc://monitor");
+    zmq::socket_t monitor =
+        proto::monitor_of(peer.context(), peer.socket(), "inproc://monitor", ZMQ_EVENT_DISCONNECTED);
     const std::string large(1 << 20U, 'x');
     peer.send(large.data(), large.size());
     zmq::pollitem_t item{monitor.handle(), 0, ZMQ_POLLIN, 0};

@@ -143,7 +143,7 @@ TEST_CASE("/snapshot.json and the sum of /recent.json tell what /metrics tells")
         return columns;
     };
     CHECK(eventually([&] { return told() == 40; }));
-    // What a second tells of steps may come after what it tells of their columns.
+    // A step may be counted in a later second than its columns.
     REQUIRE(eventually([&] {
         const auto now = watched.metrics();
         return now.at("croupier_session_step_seconds_count{session=\"engine\"}") == 5 &&

@@ -6,6 +6,7 @@
 #include <fstream>
 #include <zmq.hpp>
 
+#include "proto/zmq_calls.h"
 #include "shm/segment.h"
 #include "shm/step_window.h"
 #include "testing/daemon_process.h"
@@ -134,11 +135,9 @@ TEST_CASE("an unknown key, a wrong server key and no key at all are refused over
     zmq::context_t context;
     zmq::socket_t plain(context, zmq::socket_type::dealer);
     plain.set(zmq::sockopt::linger, 0);
-    zmq_socket_monitor(
-        plain.handle(), "inproc://monitor",
+    zmq::socket_t monitor = proto::monitor_of(
+        context, plain, "inproc://monitor",
         ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL | ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL | ZMQ_EVENT_DISCONNECTED);
-    zmq::socket_t monitor(context, zmq::socket_type::pair);
-    monitor.connect("inproc://monitor");
     plain.connect(setup.control);
     zmq::pollitem_t item{monitor.handle(), 0, ZMQ_POLLIN, 0};
     CHECK(zmq::poll(&item, 1, std::chrono::seconds(20)) == 1);
